@@ -1,0 +1,123 @@
+"""Fixtures and settings of the whole test run.
+
+Every test that takes the ``backend`` fixture runs once per array library. A library that is not installed
+skips those tests by name; where ``SKLEARN_CKA_REQUIRE_BACKENDS`` (names, commas between) lists it, the run
+fails instead, as it does when no test of a listed library passed. The summary states which libraries ran.
+"""
+
+import importlib
+import os
+import re
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+# Before the first import of SciPy, which reads this only once: scikit-learn's array API checks depend on it.
+os.environ.setdefault("SCIPY_ARRAY_API", "1")
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+BACKENDS = ("numpy", "torch", "array_api_strict")
+REQUIRED = tuple(name for name in os.environ.get("SKLEARN_CKA_REQUIRE_BACKENDS", "").split(",") if name)
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+settings.register_profile(
+    "ci", derandomize=True, deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("dev", deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+_ran: Counter[str] = Counter()
+_estimator_checks: Counter[str] = Counter()
+
+
+@dataclass(frozen=True)
+class Backend:
+    """An array library under test: its ``name``, its array API namespace ``xp``, and ``asarray``."""
+
+    name: str
+    xp: Any
+
+    def asarray(self, array: Any, **kwargs: Any) -> Any:
+        """Return a NumPy array, or what NumPy turns into one, as an array of this library."""
+        return self.xp.asarray(np.array(array), **kwargs)
+
+
+def _load(name: str) -> Any:
+    """Return the array API namespace of a library, or None where it is not installed."""
+    module = {"array_api_strict": "array_api_strict"}.get(name, f"array_api_compat.{name}")
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError:
+        return None
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request: pytest.FixtureRequest) -> Backend:
+    """Each array library in turn; a test that takes this runs once per library."""
+    xp = _load(request.param)
+    if xp is None:
+        pytest.skip(f"array backend {request.param} is not installed")
+    request.node.user_properties.append(("backend", request.param))
+    return Backend(request.param, xp)
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """Directory of reference data that lies beside the checkout; skips by name where it is absent."""
+    if not SHARED.is_dir():
+        pytest.skip("the directory shared/ of reference values does not lie beside this checkout")
+    return SHARED
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    """Close what a test drew: open figures pile up and matplotlib warns."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse to start without a required array library, rather than skip its tests."""
+    unknown = sorted(set(REQUIRED) - set(BACKENDS))
+    if unknown:
+        raise pytest.UsageError(f"SKLEARN_CKA_REQUIRE_BACKENDS names {unknown}; known are {list(BACKENDS)}")
+    absent = [name for name in REQUIRED if _load(name) is None]
+    if absent:
+        raise pytest.UsageError(f"SKLEARN_CKA_REQUIRE_BACKENDS lists array backends not installed: {absent}")
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Count passed tests by array library, and scikit-learn's own array API checks by namespace."""
+    if report.when != "call" or not report.passed:
+        return
+    _ran.update(value for key, value in report.user_properties if key == "backend")
+    if "check_array_api_input" in report.nodeid:
+        namespace = re.search(r"array_namespace=(\w+)", report.nodeid)
+        _estimator_checks[namespace[1] if namespace else "numpy"] += 1
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Fail a run in which nothing was tested on a required array library."""
+    if hasattr(session.config, "workerinput"):
+        return
+    missing = [name for name in REQUIRED if not (_ran[name] and _estimator_checks[name])]
+    if missing and exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """State which array libraries ran."""
+    terminalreporter.section("array backends", sep="-")
+    for name in BACKENDS:
+        state = "not installed" if _load(name) is None else f"{_ran[name]} passed"
+        line = f"{name}: {state}, scikit-learn's array API checks: {_estimator_checks[name]} passed"
+        short = name in REQUIRED and not (_ran[name] and _estimator_checks[name])
+        terminalreporter.write_line(f"{line}  REQUIRED, AND NOT TESTED" if short else line, red=short)
