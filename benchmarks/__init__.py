@@ -1,0 +1,1 @@
+"""Benchmarks: every measurement of ours stands beside the bare formula written by hand in NumPy."""
