@@ -1,0 +1,9 @@
+"""Activations out of models: :func:`extract_layers` and the model types that it knows.
+
+Each library of models has one module here, which registers a function on the model's type.
+"""
+
+from sklearn_cka.extract import _sklearn_models  # noqa: F401  (registers its model types)
+from sklearn_cka.extract._dispatch import extract_layers, select_layers
+
+__all__ = ["extract_layers", "select_layers"]
