@@ -1,0 +1,61 @@
+"""What the documents say is run: every Python block of README, CONTRIBUTING and docs, and every picture they show."""
+
+import doctest
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)#\s]+)[^)]*\)")
+
+
+def blocks(document, language):
+    """Return (line number, source) of each fenced block in a language."""
+    text = document.read_text(encoding="utf-8")
+    return [(text.count("\n", 0, m.start()) + 1, m[2]) for m in BLOCK.finditer(text) if m[1] == language]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_python_of_the_document_runs_and_prints_what_it_shows(document, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": "__main__"}
+    parser = doctest.DocTestParser()
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    report = []
+    for line, source in blocks(document, "python"):
+        if ">>>" in source:
+            test = parser.get_doctest(source, namespace, f"{document.name}:{line}", str(document), line)
+            runner.run(test, out=report.append, clear_globs=False)
+            namespace = test.globs
+        else:
+            exec(compile("\n" * line + source, str(document), "exec"), namespace)
+    assert not runner.failures, "".join(report)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_of_the_document_lead_somewhere(document):
+    targets = [t for t in LINK.findall(document.read_text(encoding="utf-8")) if "://" not in t]
+    missing = [target for target in targets if not (document.parent / target).exists()]
+    assert not missing
+
+
+def test_extras_named_in_the_readme_exist():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    named = {
+        extra
+        for _, source in blocks(ROOT / "README.md", "sh")
+        for group in re.findall(r"\[([\w,]+)\]", source)
+        for extra in group.split(",")
+    }
+    assert {"plot", "test"} <= named <= set(extras)
+
+
+def test_adding_an_index_and_adding_a_kernel_each_take_under_thirty_lines():
+    sources = [source for _, source in blocks(ROOT / "CONTRIBUTING.md", "python")]
+    for call in ("register_index(", "register_kernel("):
+        (recipe,) = [source for source in sources if call in source]
+        assert len(recipe.splitlines()) < 30
