@@ -1,0 +1,160 @@
+"""Array namespaces: one code path for NumPy, torch and every other array-API library.
+
+The rooms above compute with ``xp = namespace(X)`` and the functions of the array API standard. What the
+standard lacks (a writable diagonal, Python floats out of a result, a data type policy) is here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import array_api_compat
+import numpy as np
+
+Array = Any
+
+_HALF = ("float16", "bfloat16")
+
+
+def is_array(obj: Any) -> bool:
+    """Whether `obj` is an array of NumPy, torch, CuPy, JAX or another array-API library."""
+    return isinstance(obj, np.ndarray) or array_api_compat.is_array_api_obj(obj)
+
+
+def is_numpy(obj: Any) -> bool:
+    """Whether `obj` is a NumPy array (pandas, lists and sparse matrices are not)."""
+    return isinstance(obj, np.ndarray)
+
+
+def is_foreign(obj: Any) -> bool:
+    """Whether `obj` is an array of a library other than NumPy, computed where it lies."""
+    return not isinstance(obj, (np.ndarray, np.generic)) and array_api_compat.is_array_api_obj(obj)
+
+
+def namespace(*arrays: Array) -> Any:
+    """Return the array namespace of the first array."""
+    return array_api_compat.array_namespace(arrays[0])
+
+
+def device(x: Array) -> Any:
+    """Return the device on which `x` lies."""
+    return array_api_compat.device(x)
+
+
+def is_writable_namespace(x: Array) -> bool:
+    """Whether arrays of this kind can be written in place (those of JAX cannot)."""
+    return not array_api_compat.is_jax_array(x)
+
+
+def describe_type(obj: Any) -> str:
+    """Name the library and class of `obj` for an error message, as in ``torch.Tensor``."""
+    kind = type(obj)
+    return f"{kind.__module__.split('.')[0]}.{kind.__name__}"
+
+
+def dtype_name(x: Array) -> str:
+    """Return the name of the data type without its library, as in ``float32``."""
+    dtype = x.dtype
+    return getattr(dtype, "name", None) or str(dtype).rsplit(".", maxsplit=1)[-1]
+
+
+def promote(x: Array) -> Array:
+    """Apply the data type policy: float32 and float64 stay, half goes to float32, integers and bool to float64.
+
+    Raises
+    ------
+    ValueError
+        If `x` is complex.
+    TypeError
+        If `x` is of another type that is not a number.
+    """
+    xp = namespace(x)
+    name = dtype_name(x)
+    if name in ("float32", "float64"):
+        return x
+    if name in _HALF:
+        return x.astype(np.float32) if is_numpy(x) else xp.astype(x, xp.float32)
+    if "complex" in name:
+        raise ValueError(f"Complex data not supported: got an array of {name}.")
+    if name.startswith(("int", "uint", "bool", "float")):
+        return x.astype(np.float64) if is_numpy(x) else xp.astype(x, xp.float64)
+    raise TypeError(f"Expected an array of real numbers, got one of {name}.")
+
+
+def detach(x: Array) -> Array:
+    """Return `x` without its autograd graph; arrays of other libraries than torch are returned as they are."""
+    if array_api_compat.is_torch_array(x) and x.requires_grad:
+        return x.detach()
+    return x
+
+
+def like(x: Array, reference: Array) -> Array:
+    """Return `x` as an array of the library and on the device of `reference`."""
+    xp = namespace(reference)
+    target = device(reference)
+    if is_array(x) and namespace(x) is xp:
+        return x if device(x) == target else array_api_compat.to_device(x, target)
+    values = to_numpy(x)
+    if is_numpy(reference):
+        return values
+    # A copy: torch refuses read-only NumPy memory, and the caller's array is never shared with a device.
+    return xp.asarray(np.array(values), device=target)
+
+
+def to_numpy(x: Array) -> np.ndarray:
+    """Return `x` as a NumPy array, copied to the host where it lies elsewhere."""
+    if isinstance(x, np.ndarray):
+        return x
+    if array_api_compat.is_torch_array(x):
+        x = x.detach()
+        if dtype_name(x) == "bfloat16":
+            x = x.float()
+        return x.cpu().numpy()
+    if array_api_compat.is_cupy_array(x):
+        return x.get()
+    if array_api_compat.is_array_api_obj(x) and not isinstance(x, np.generic):
+        x = array_api_compat.to_device(x, _host_device(x))
+    return np.asarray(x)
+
+
+def _host_device(x: Array) -> Any:
+    """Return the device of array-api-strict from which NumPy may read, and the array's own one elsewhere."""
+    xp = namespace(x)
+    return xp.Device("CPU_DEVICE") if hasattr(xp, "Device") and hasattr(xp, "set_array_api_strict_flags") else device(x)
+
+
+def to_float(x: Any) -> float:
+    """Return a scalar or 0-dimensional array as a Python float."""
+    return float(x)
+
+
+def fill_diagonal(matrix: Array, value: float) -> Array:
+    """Return the square `matrix` with its diagonal set to `value`, in place where the library allows it."""
+    if is_numpy(matrix):
+        np.fill_diagonal(matrix, value)
+        return matrix
+    if array_api_compat.is_torch_array(matrix):
+        return matrix.fill_diagonal_(value)
+    xp = namespace(matrix)
+    index = xp.arange(matrix.shape[0], device=device(matrix))
+    return xp.where(index[:, None] == index[None, :], xp.asarray(value, dtype=matrix.dtype, device=device(matrix)), matrix)
+
+
+def diagonal(matrix: Array) -> Array:
+    """Return the diagonal of a square matrix."""
+    if is_numpy(matrix):
+        return np.diagonal(matrix)
+    return namespace(matrix).linalg.diagonal(matrix)
+
+
+def eps(x: Array) -> float:
+    """Return the distance from 1 to the next number of the data type of `x`."""
+    return float(namespace(x).finfo(x.dtype).eps)
+
+
+def same_precision(a: Array, b: Array) -> tuple[Array, Array]:
+    """Return two floating arrays in the wider of their types; arrays of other kinds are returned as they are."""
+    if a.dtype == b.dtype or "float" not in dtype_name(a) or "float" not in dtype_name(b):
+        return a, b
+    xp = namespace(a)
+    return xp.astype(a, xp.float64, copy=False), xp.astype(b, xp.float64, copy=False)

@@ -1,0 +1,265 @@
+"""Linear algebra of representations: centring, inner products of large matrices, distances.
+
+Everything runs in the namespace of its input. Large products stay in the data's own precision; means, sums,
+norms and ratios are taken in float64. Sizes are controlled by powers of two, which change no digit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn_cka import _arrays
+from sklearn_cka._arrays import Array
+
+# Rows summed in the data's precision before the float64 sum takes over; as fast as a plain mean.
+_MEAN_BLOCK = 256
+# Squares added up in the data's precision before the float64 sum takes over.
+_SUM_BLOCK = 65_536
+# A column whose values differ by no more than this many units in the last place holds rounding noise, not data.
+_CONSTANT_ULPS = 2.0
+# Data between 2**-_SAFE_EXPONENT and 2**_SAFE_EXPONENT is left at its scale: its fourth powers fit in float32.
+_SAFE_EXPONENT = 12
+# Squared distances below this share of the squared norms are taken again from the differences themselves.
+_CLOSE = {"float32": 2e-3, "float64": 1e-6}
+# Numbers gathered at a time while close pairs are taken again.
+_GATHER = 4_000_000
+
+
+@dataclass(frozen=True)
+class Centered:
+    """Column-centred data: ``X - mean = values * 2**exponent``."""
+
+    values: Array
+    mean: Array
+    exponent: int
+    is_constant: bool
+
+
+def blocks(n: int, step: int) -> Iterator[slice]:
+    """Yield slices of at most `step` rows that cover ``range(n)`` in order."""
+    for start in range(0, n, step):
+        yield slice(start, min(start + step, n))
+
+
+def column_means(X: Array, weights: Array | None = None) -> Array:
+    """Return the (weighted) mean of every column in float64, shape (n_features,)."""
+    xp = _arrays.namespace(X)
+    n = X.shape[0]
+    if weights is not None:
+        total = xp.sum(weights, dtype=xp.float64)
+        return xp.astype(weights, xp.float64) @ xp.astype(X, xp.float64) / total
+    if X.dtype == xp.float64:
+        return xp.sum(X, axis=0) / n
+    return sum(xp.astype(xp.sum(X[rows, :], axis=0), xp.float64) for rows in blocks(n, _MEAN_BLOCK)) / n
+
+
+def center(X: Array, weights: Array | None = None) -> Centered:
+    """Subtract the (weighted) column means of `X` without losing digits to offset or scale.
+
+    The first row is subtracted first. A constant column then is exactly zero whatever its value, and the mean of
+    what is left is taken at the size of the spread instead of the size of the offset. Columns that vary by rounding
+    only (two units in the last place) are constant.
+    """
+    xp = _arrays.namespace(X)
+    first = X[:1, :]
+    values = X - first
+    highest = xp.maximum(xp.max(values, axis=0), -xp.min(values, axis=0))
+    noise = (highest > 0.0) & (highest <= xp.abs(first[0, :]) * (_CONSTANT_ULPS * _arrays.eps(X)))
+    if bool(xp.any(noise)):
+        values = xp.where(noise[None, :], xp.zeros_like(values[:1, :1]), values)
+        highest = xp.where(noise, xp.zeros_like(highest), highest)
+    largest = float(xp.max(highest))
+    if math.isinf(largest):  # the spread passes the largest number of the type, though no entry does
+        quarter = center(X * 0.25, weights)
+        return Centered(quarter.values, quarter.mean * 4.0, quarter.exponent + 2, False)
+    exponent = 0
+    if largest > 0.0:
+        exponent = math.frexp(largest)[1]
+        exponent = exponent if abs(exponent) > _SAFE_EXPONENT else 0
+    if exponent:
+        values = _scale_by_power_of_two(values, -exponent)
+    shift = column_means(values, weights)
+    values -= xp.astype(shift, values.dtype)[None, :]
+    mean = xp.astype(first[0, :], xp.float64) + shift * 2.0**exponent
+    return Centered(values, mean, exponent, largest == 0.0)
+
+
+def scale(X: Array) -> tuple[Array, int]:
+    """Return `X` divided by ``2**exponent``, and the exponent: 0 unless its size would leave float32."""
+    xp = _arrays.namespace(X)
+    largest = float(xp.max(xp.abs(X)))
+    exponent = math.frexp(largest)[1] if largest > 0.0 else 0
+    if abs(exponent) <= _SAFE_EXPONENT:
+        return X, 0
+    return _scale_by_power_of_two(X, -exponent), exponent
+
+
+def power_of_two(exponent: int) -> float:
+    """Return ``2.0**exponent``, infinity where that passes the largest float."""
+    return math.ldexp(1.0, exponent) if exponent <= 1023 else math.inf
+
+
+def _scale_by_power_of_two(x: Array, exponent: int) -> Array:
+    """Multiply by ``2**exponent`` in steps that are representable in float32."""
+    while exponent:
+        step = max(-100, min(100, exponent))
+        x = x * 2.0**step
+        exponent -= step
+    return x
+
+
+def inner(a: Array, b: Array) -> float:
+    """Return the sum of ``a * b`` over all entries, accumulated in float64."""
+    xp = _arrays.namespace(a)
+    if a.dtype != b.dtype:
+        a, b = xp.astype(a, xp.float64), xp.astype(b, xp.float64)
+    a, b = xp.reshape(a, (-1,)), xp.reshape(b, (-1,))
+    size = a.shape[0]
+    if a.dtype == xp.float64 or size <= _SUM_BLOCK:
+        return float(xp.vecdot(a, b))
+    whole = size // _SUM_BLOCK * _SUM_BLOCK
+    blocks = xp.vecdot(xp.reshape(a[:whole], (-1, _SUM_BLOCK)), xp.reshape(b[:whole], (-1, _SUM_BLOCK)))
+    total = float(xp.sum(blocks, dtype=xp.float64))
+    return total + float(xp.vecdot(a[whole:], b[whole:])) if whole < size else total
+
+
+def sum_of_squares(a: Array) -> float:
+    """Return the sum of the squares of all entries, accumulated in float64."""
+    return inner(a, a)
+
+
+def row_squares(X: Array) -> Array:
+    """Return the squared norm of every row in float64, shape (n_samples,)."""
+    xp = _arrays.namespace(X)
+    return xp.astype(xp.vecdot(X, X, axis=-1), xp.float64)
+
+
+def weighted_inner(a: Array, b: Array, weights: Array | None) -> float:
+    """Return ``sum(weights * a * b)`` of float64 vectors."""
+    return inner(a, b if weights is None else b * weights)
+
+
+def squared_distances(X: Array) -> Array:
+    """Return all squared Euclidean distances between the rows of centred `X`, shape (n_samples, n_samples).
+
+    The expansion ``|x|^2 + |y|^2 - 2 x.y`` loses the digits of rows that are close to each other and far from the
+    mean; those pairs are taken again from their difference. The diagonal is exactly zero, no entry is negative.
+    """
+    xp = _arrays.namespace(X)
+    squares = xp.astype(row_squares(X), X.dtype)
+    distances = X @ xp.matrix_transpose(X)
+    distances *= -2.0
+    distances += squares[:, None]
+    distances += squares[None, :]
+    return _arrays.fill_diagonal(_refine_close(distances, X, X, squares, squares), 0.0)
+
+
+def cross_squared_distances(X: Array, Y: Array) -> Array:
+    """Return the squared Euclidean distances between the rows of `X` and of `Y`, shape (n_x, n_y)."""
+    xp = _arrays.namespace(X)
+    squares_x, squares_y = (xp.astype(row_squares(Z), Z.dtype) for Z in (X, Y))
+    distances = X @ xp.matrix_transpose(Y)
+    distances *= -2.0
+    distances += squares_x[:, None]
+    distances += squares_y[None, :]
+    return _refine_close(distances, X, Y, squares_x, squares_y)
+
+
+def _refine_close(distances: Array, X: Array, Y: Array, squares_x: Array, squares_y: Array) -> Array:
+    """Take the distances again of pairs that are close compared with their norms."""
+    xp = _arrays.namespace(X)
+    same = X is Y
+    share = _CLOSE[_arrays.dtype_name(X)]
+    step = max(1, _GATHER // max(1, Y.shape[0]))
+    out = []
+    for rows in blocks(X.shape[0], step):
+        block = distances[rows, :]
+        close = block < share * (squares_x[rows, None] + squares_y[None, :])
+        if same:  # the diagonal is close by nature and set by the caller
+            close &= xp.arange(rows.start, rows.stop, device=_arrays.device(X))[:, None] != xp.arange(
+                Y.shape[0], device=_arrays.device(X)
+            )[None, :]
+        if bool(xp.any(close)):
+            block = _replace_close(xp, block, close, X[rows, :], Y)
+            if _arrays.is_writable_namespace(X):
+                distances[rows, :] = block
+        out.append(block)
+    if _arrays.is_writable_namespace(X):
+        return distances
+    return xp.concat(out, axis=0)
+
+
+def _replace_close(xp: Any, block: Array, close: Array, X: Array, Y: Array) -> Array:
+    """Return `block` with the entries marked by `close` computed from differences of rows."""
+    i, j = xp.nonzero(close)
+    chunk = max(1, _GATHER // max(1, X.shape[1]))
+    parts = []
+    for pairs in blocks(i.shape[0], chunk):
+        difference = xp.take(X, i[pairs], axis=0) - xp.take(Y, j[pairs], axis=0)
+        parts.append(xp.vecdot(difference, difference, axis=-1))
+    values = xp.concat(parts) if len(parts) > 1 else parts[0]
+    if _arrays.is_writable_namespace(X):
+        block[close] = values
+        return block
+    return block.at[i, j].set(values)
+
+
+def manhattan_distances(X: Array, Y: Array) -> Array:
+    """Return the sums of absolute differences between the rows of `X` and of `Y`, shape (n_x, n_y)."""
+    if _arrays.is_numpy(X):
+        from sklearn.metrics.pairwise import manhattan_distances as numpy_manhattan
+
+        return numpy_manhattan(X, Y).astype(X.dtype, copy=False)
+    xp = _arrays.namespace(X)
+    step = max(1, _GATHER // max(1, Y.shape[0] * Y.shape[1]))
+    parts = [xp.sum(xp.abs(X[rows, :][:, None, :] - Y[None, :, :]), axis=-1) for rows in blocks(X.shape[0], step)]
+    return xp.concat(parts, axis=0)
+
+
+def chi2_distances(X: Array, Y: Array) -> Array:
+    """Return ``sum((x - y)^2 / (x + y))`` over features for all pairs of rows, 0/0 counted as 0."""
+    xp = _arrays.namespace(X)
+    step = max(1, _GATHER // max(1, Y.shape[0] * Y.shape[1]))
+    parts = []
+    for rows in blocks(X.shape[0], step):
+        a, b = X[rows, :][:, None, :], Y[None, :, :]
+        total = a + b
+        empty = total == 0
+        parts.append(xp.sum((a - b) ** 2 / xp.where(empty, xp.ones_like(total), total), axis=-1))
+    return xp.concat(parts, axis=0)
+
+
+def order_statistics(values: Array, ranks: list[int]) -> list[float]:
+    """Return the entries of `values` at the 0-based sorted `ranks` without sorting all of them.
+
+    A sorted sample brackets the ranks, one pass counts what lies below the bracket, and only the entries inside
+    it are sorted. Falls back to a full sort where the bracket misses.
+    """
+    xp = _arrays.namespace(values)
+    values = xp.reshape(values, (-1,))
+    size = values.shape[0]
+    if size > 50_000:
+        step = size // 10_000 | 1
+        sample = xp.sort(values[::step])
+        m = sample.shape[0]
+        margin = 4 * math.isqrt(m)
+        low = sample[max(0, min(ranks) * m // size - margin)]
+        high = sample[min(m - 1, max(ranks) * m // size + margin)]
+        below = int(xp.count_nonzero(values < low))
+        inside = xp.sort(values[(values >= low) & (values <= high)])
+        if below <= min(ranks) and max(ranks) < below + inside.shape[0]:
+            return [float(inside[rank - below]) for rank in ranks]
+    ordered = xp.sort(values)
+    return [float(ordered[rank]) for rank in ranks]
+
+
+def clip_rounding(value: float, low: float, high: float, tolerance: float) -> float:
+    """Move a value that passes a mathematical bound by rounding only onto the bound; others stay as they are."""
+    if high < value <= high + tolerance:
+        return high
+    if low - tolerance <= value < low:
+        return low
+    return value

@@ -1,0 +1,392 @@
+"""The protocol of every similarity index: embed each representation once, compare embeddings often.
+
+An index of your own needs two methods, ``embed(X)`` and ``compare(a, b)``; fitting, scoring, validation, layer
+tables and the common checks are built on them::
+
+    class MeanDirection(BaseIndex):
+        def embed(self, X):
+            return X / (X**2).sum() ** 0.5
+
+        def compare(self, a, b):
+            return float((a * b).sum())
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABCMeta, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any
+
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_cka import _arrays, _sklearn, _validation
+from sklearn_cka._arrays import Array
+from sklearn_cka.exceptions import SimilarityWarning, UndefinedSimilarityWarning, warn
+
+__all__ = ["BaseIndex", "IndexProperties", "WeightedIndex"]
+
+#: What a representation may undergo without changing an invariant index.
+TRANSFORMATIONS = ("translation", "isotropic_scaling", "permutation", "orthogonal", "invertible_linear")
+
+
+@dataclass(frozen=True)
+class IndexProperties:
+    """What an index declares of itself; :func:`sklearn_cka.testing.check_index` verifies all of it.
+
+    Attributes
+    ----------
+    range : (float, float)
+        Smallest and largest value.
+    symmetric : bool
+        Whether exchanging the two representations changes nothing.
+    invariances : frozenset of str
+        Which of ``"translation"``, ``"isotropic_scaling"``, ``"permutation"`` (of units), ``"orthogonal"`` and
+        ``"invertible_linear"`` maps of either side change nothing. What is not named does change the value.
+    self_similarity : float or None
+        The value of a representation with itself; None where it depends on the representation.
+    metric : str or None
+        Name of the distance form that is a metric, None without one.
+    min_samples : int
+        Least number of rows.
+    equal_widths : bool
+        Whether both representations must have the same number of features.
+    cost : str
+        Operations for one pair; n rows, p and q features.
+    reference : str
+        Where the index was defined.
+    """
+
+    range: tuple[float, float] = (-math.inf, math.inf)
+    symmetric: bool = True
+    invariances: frozenset[str] = field(default_factory=frozenset)
+    self_similarity: float | None = None
+    metric: str | None = None
+    min_samples: int = 2
+    equal_widths: bool = False
+    cost: str = ""
+    reference: str = ""
+
+
+class BaseIndex(BaseEstimator, metaclass=ABCMeta):
+    """Base class of every similarity index.
+
+    Subclasses define :meth:`embed` and :meth:`compare`, and declare what is true of them in :attr:`properties`.
+
+    Attributes
+    ----------
+    similarity_ : float
+        The index between the `X` and `y` given to :meth:`fit`; higher is more similar.
+    chance_ : float
+        Its expected value had the rows of `y` no correspondence to those of `X`; NaN where that is not known.
+    n_features_in_ : int
+        Number of columns of `X`.
+    n_features_y_in_ : int
+        Number of columns of `y`.
+    """
+
+    @property
+    def properties(self) -> IndexProperties:
+        """What the index declares of itself with its present parameters."""
+        return IndexProperties()
+
+    @abstractmethod
+    def embed(self, X: Array) -> Any:
+        """Turn one validated representation into what comparisons need of it.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            Finite, float32 or float64.
+
+        Returns
+        -------
+        embedding : object
+            Anything that :meth:`compare` understands.
+        """
+
+    def embed_y(self, y: Array) -> Any:
+        """Embed the second representation; the same as :meth:`embed` unless an index treats the sides differently."""
+        return self.embed(y)
+
+    @abstractmethod
+    def compare(self, a: Any, b: Any) -> float:
+        """Return the similarity of two embeddings, NaN where it is undefined."""
+
+    def chance(self, a: Any, b: Any) -> float:
+        """Return the expected similarity under a random permutation of the rows of one side, NaN if unknown."""
+        return math.nan
+
+    def diagnose(self, a: Any, b: Any, similarity: float, chance: float) -> list[SimilarityWarning]:
+        """Return what a user should know about the meaning of a value, as warnings not yet issued."""
+        if math.isnan(similarity):
+            return [UndefinedSimilarityWarning(f"{type(self).__name__} is undefined (0/0): {self._undefined(a, b)}.")]
+        return []
+
+    def fit(self, X: Array, y: Array) -> BaseIndex:
+        """Learn from two representations of the same rows, and compute their similarity.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            First representation.
+        y : array-like of shape (n_samples, n_targets) or (n_samples,)
+            Second representation of the same rows in the same order; one dimension is one column.
+
+        Returns
+        -------
+        self : object
+            The fitted index.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is not valid or the data break the input contract: row counts, labels or order of rows
+            that differ, NaN or infinity, too few rows.
+        """
+        return self._fit(X, y, None)
+
+    def score(self, X: Array, y: Array) -> float:
+        """Return the index on the rows given, with what was learned by :meth:`fit`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            First representation.
+        y : array-like of shape (n_samples, n_targets) or (n_samples,)
+            Second representation of the same rows.
+
+        Returns
+        -------
+        similarity : float
+            Higher is more similar.
+
+        Raises
+        ------
+        ValueError
+            If the data break the input contract.
+        sklearn.exceptions.NotFittedError
+            If the index is not fitted.
+        """
+        return self._score(X, y, None)
+
+    def similarity(self, X: Array, y: Array) -> float:
+        """Return the index of two representations without fitting; what the functions of the package call.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            First representation.
+        y : array-like of shape (n_samples, n_targets) or (n_samples,)
+            Second representation of the same rows.
+
+        Returns
+        -------
+        similarity : float
+            The value that ``fit(X, y).similarity_`` would have.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`fit`.
+        """
+        return self._similarity(X, y, None)
+
+    # The template. Families override the steps, not the sequence.
+
+    def _fit(self, X: Array, y: Array, sample_weight: Array | None) -> Any:
+        self._check_params()
+        X_checked, y_checked, weights = self._check_data(X, y, sample_weight)
+        _sklearn.check_features(self, X, reset=True)
+        a, b = self._embed_pair(X_checked, y_checked, weights)
+        self.n_features_y_in_ = 1 if len(y_checked.shape) == 1 else int(y_checked.shape[1])
+        self.similarity_, self.chance_ = self._judge(a, b)
+        self._learn(a, b)
+        return self
+
+    def _score(self, X: Array, y: Array, sample_weight: Array | None) -> float:
+        check_is_fitted(self)
+        X_checked, y_checked, weights = self._check_data(X, y, sample_weight)
+        _sklearn.check_features(self, X, reset=False)
+        width = 1 if len(y_checked.shape) == 1 else int(y_checked.shape[1])
+        if width != self.n_features_y_in_:
+            raise ValueError(
+                f"y has {width} features, but {type(self).__name__} is expecting {self.n_features_y_in_} features as"
+                " in fit."
+            )
+        return self._evaluate(X_checked, y_checked, weights)
+
+    def _similarity(self, X: Array, y: Array, sample_weight: Array | None) -> float:
+        self._check_params()
+        return self._judge(*self._embed_pair(*self._check_data(X, y, sample_weight)))[0]
+
+    def _evaluate(self, X: Array, y: Array, weights: Array | None) -> float:
+        """Return the index of checked rows with what was learned; indexes that learn nothing start afresh."""
+        return self._judge(*self._embed_pair(X, y, weights))[0]
+
+    def _embed_pair(self, X: Array, y: Array, weights: Array | None) -> tuple[Any, Any]:
+        return self.embed(X), self.embed_y(y)
+
+    def _learn(self, a: Any, b: Any) -> None:
+        """Set the fitted attributes that go beyond the similarity."""
+
+    def _judge(self, a: Any, b: Any) -> tuple[float, float]:
+        """Return similarity and chance level, and warn of what a user should know about them."""
+        similarity, chance = float(self.compare(a, b)), float(self.chance(a, b))
+        for warning in self.diagnose(a, b, similarity, chance):
+            warn(warning)
+        return similarity, chance
+
+    def _undefined(self, a: Any, b: Any) -> str:
+        """Say why the value of two embeddings is undefined."""
+        return "at least one representation is constant over the rows"
+
+    def _check_params(self) -> None:
+        """Raise ValueError if a parameter is not valid."""
+
+    def _required_samples(self) -> tuple[int, str]:
+        """Return the least number of rows, and who requires them."""
+        return self.properties.min_samples, type(self).__name__
+
+    def _check_data(
+        self, X: Array, y: Array, sample_weight: Array | None
+    ) -> tuple[Array, Array, Array | None]:
+        """Return both representations as checked arrays of one library, device and precision, and the weights."""
+        if y is None:
+            raise ValueError(
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
+            )
+        X_checked, y_checked = self._check_X(X, "X"), self._check_y(y, "y")
+        _validation.check_same_rows(X_checked, y_checked)
+        _validation.check_row_labels(_validation.row_labels(X), _validation.row_labels(y), "X", "y")
+        y_checked = _arrays.like(y_checked, X_checked)
+        X_checked, y_checked = _arrays.same_precision(X_checked, y_checked)
+        if sample_weight is None:
+            return X_checked, y_checked, None
+        weights = _validation.check_weights(sample_weight, X_checked)
+        return self._check_weighted(X_checked, y_checked, weights)
+
+    def _check_weighted(self, X: Array, y: Array, weights: Array) -> tuple[Array, Array, Array | None]:
+        raise ValueError(f"{type(self).__name__} takes no sample_weight.")
+
+    def _check_X(self, X: Array, name: str) -> Array:
+        minimum, required_by = self._required_samples()
+        return _validation.check_matrix(X, name, min_samples=minimum, required_by=required_by)
+
+    def _check_y(self, y: Array, name: str) -> Array:
+        minimum, required_by = self._required_samples()
+        return _validation.check_matrix(y, name, min_samples=minimum, required_by=required_by, column=True)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        tags.array_api_support = True
+        return tags
+
+
+class WeightedIndex(BaseIndex):
+    """Base class of indexes whose rows may be weighted; ``embed(X, sample_weight=None)`` takes the weights."""
+
+    @abstractmethod
+    def embed(self, X: Array, sample_weight: Array | None = None) -> Any:
+        """Turn one validated representation, whose rows may be weighted, into what comparisons need of it."""
+
+    def embed_y(self, y: Array, sample_weight: Array | None = None) -> Any:
+        """Embed the second representation."""
+        return self.embed(y, sample_weight)
+
+    def fit(self, X: Array, y: Array, sample_weight: Array | None = None) -> WeightedIndex:
+        """Learn from two representations of the same rows, and compute their similarity.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            First representation.
+        y : array-like of shape (n_samples, n_targets) or (n_samples,)
+            Second representation of the same rows in the same order; one dimension is one column.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How many times each row counts: integer weights are the same as repeated rows.
+
+        Returns
+        -------
+        self : object
+            The fitted index.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is not valid or the data break the input contract: row counts, labels or order of rows
+            that differ, NaN or infinity, too few rows, negative weights.
+        """
+        return self._fit(X, y, sample_weight)
+
+    def score(self, X: Array, y: Array, sample_weight: Array | None = None) -> float:
+        """Return the index on the rows given, with what was learned by :meth:`fit`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            First representation.
+        y : array-like of shape (n_samples, n_targets) or (n_samples,)
+            Second representation of the same rows.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How many times each row counts.
+
+        Returns
+        -------
+        similarity : float
+            Higher is more similar.
+
+        Raises
+        ------
+        ValueError
+            If the data break the input contract.
+        sklearn.exceptions.NotFittedError
+            If the index is not fitted.
+        """
+        return self._score(X, y, sample_weight)
+
+    def similarity(self, X: Array, y: Array, sample_weight: Array | None = None) -> float:
+        """Return the index of two representations without fitting; what the functions of the package call.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            First representation.
+        y : array-like of shape (n_samples, n_targets) or (n_samples,)
+            Second representation of the same rows.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How many times each row counts.
+
+        Returns
+        -------
+        similarity : float
+            The value that ``fit(X, y).similarity_`` would have.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`fit`.
+        """
+        return self._similarity(X, y, sample_weight)
+
+    def _embed_pair(self, X: Array, y: Array, weights: Array | None) -> tuple[Any, Any]:
+        return self.embed(X, weights), self.embed_y(y, weights)
+
+    def _check_weighted(self, X: Array, y: Array, weights: Array) -> tuple[Array, Array, Array | None]:
+        """Leave out rows of weight zero, as if they had not been given."""
+        xp = _arrays.namespace(X)
+        kept = weights > 0
+        if bool(xp.all(kept)):
+            return X, y, weights
+        rows = xp.nonzero(kept)[0]
+        X, y, weights = (xp.take(array, rows, axis=0) for array in (X, y, weights))
+        minimum, required_by = self._required_samples()
+        if X.shape[0] < minimum:
+            shape = tuple(X.shape)
+            raise ValueError(
+                _validation.too_few_samples("X", X.shape[0], shape, minimum, f"{required_by}, of positive sample_weight")
+            )
+        return X, y, weights

@@ -1,0 +1,228 @@
+"""A representation as a centred Gram matrix: the embedding of the Gram family.
+
+Every member of the family is a function of inner products of Gram matrices K, double-centred (biased estimators) or
+U-centred (debiased ones). With the linear kernel the centred features stand for the matrix, and
+``<K, L> = ||X'Y||_F^2``: whichever form costs less is taken, and the Gram matrix is made only if it is needed.
+
+Row weights w count repetitions: the embedding of weighted rows has the inner products that the repeated rows have.
+
+References: Kornblith et al. (2019), ICML; Song et al. (2012), JMLR 13; Székely & Rizzo (2014), Annals of Statistics
+42 (U-centring); Kazi-Aoual et al. (1995), Computational Statistics & Data Analysis 20 (moments under permutation).
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from sklearn_cka import _arrays, _linalg
+from sklearn_cka._arrays import Array
+
+# Entries of a centred Gram matrix below this many units in the last place of K are rounding: K is constant.
+_ROUNDING_ULPS = 32.0
+
+
+class GramEmbedding:
+    """A centred Gram matrix of one representation, held as linear features, as a matrix, or as both.
+
+    Parameters
+    ----------
+    n_samples : int
+        Number of rows.
+    features : array of shape (n_samples, n_features) or None
+        Features whose inner products are the Gram matrix, centred unless `centered` is False.
+    matrix : array of shape (n_samples, n_samples) or None
+        A Gram matrix, not yet centred.
+    scale : float
+        What `features @ features.T` or `matrix` must be multiplied with to be the kernel.
+    weights : array of shape (n_samples,) or None
+        Row weights.
+    debiased, centered : bool
+        U-centring, double centring (both False: none).
+    bandwidth : float or None
+        The sigma of the kernel, for fitted attributes.
+    """
+
+    def __init__(
+        self,
+        n_samples: int,
+        *,
+        features: Array | None = None,
+        matrix: Array | None = None,
+        scale: float = 1.0,
+        weights: Array | None = None,
+        debiased: bool = False,
+        centered: bool = True,
+        bandwidth: float | None = None,
+    ) -> None:
+        self.n_samples = n_samples
+        self.features = features
+        self.scale = scale
+        self.weights = weights
+        self.debiased = debiased
+        self.centered = centered
+        self.bandwidth = bandwidth
+        self._matrix = matrix
+
+    @cached_property
+    def eps(self) -> float:
+        """Distance from 1 to the next number in the precision of the products."""
+        return _arrays.eps(self.features if self.features is not None else self.gram)
+
+    @cached_property
+    def total(self) -> float:
+        """Number of rows, repetitions counted."""
+        if self.weights is None:
+            return float(self.n_samples)
+        xp = _arrays.namespace(self.weights)
+        return float(xp.sum(self.weights, dtype=xp.float64))
+
+    @cached_property
+    def squares(self) -> Array:
+        """Squared norm of every row of the features, in float64."""
+        return _linalg.row_squares(self.features)
+
+    @cached_property
+    def weighted_features(self) -> Array:
+        """Features with every row multiplied by the root of its weight."""
+        if self.weights is None:
+            return self.features
+        xp = _arrays.namespace(self.features)
+        return self.features * xp.astype(xp.sqrt(self.weights), self.features.dtype)[:, None]
+
+    @cached_property
+    def gram(self) -> Array:
+        """The centred Gram matrix, its entries multiplied so that inner products count repeated rows."""
+        if self.features is not None:
+            # Centred features make a centred Gram matrix; only U-centring is left to do.
+            K = self._linear_gram(self.features if self.debiased else self.weighted_features)
+            return self._u_center(K) if self.debiased else K
+        K = self._matrix
+        self._matrix = None
+        if not self.centered:
+            return self._weigh(K)
+        centered = self._u_center(K) if self.debiased else self._double_center(K)
+        xp = _arrays.namespace(K)
+        rounding = _ROUNDING_ULPS * _arrays.eps(centered) * float(xp.max(xp.abs(K)))
+        return centered if float(xp.max(xp.abs(centered))) > rounding else xp.zeros_like(centered)
+
+    def release(self) -> None:
+        """Forget the Gram matrix where the features can make it again."""
+        if self.features is not None:
+            self.__dict__.pop("gram", None)
+
+    @staticmethod
+    def _linear_gram(Z: Array) -> Array:
+        return Z @ _arrays.namespace(Z).matrix_transpose(Z)
+
+    def _weigh(self, K: Array) -> Array:
+        """Multiply entry ij by the root of ``w_i w_j``."""
+        if self.weights is None:
+            return K
+        xp = _arrays.namespace(K)
+        root = xp.astype(xp.sqrt(self.weights), K.dtype)
+        return K * root[:, None] * root[None, :]
+
+    def _double_center(self, K: Array) -> Array:
+        xp = _arrays.namespace(K)
+        if self.weights is None:
+            means = xp.sum(K, axis=1, dtype=xp.float64) / self.n_samples
+            grand = float(xp.sum(means)) / self.n_samples
+        else:
+            means = xp.astype(K, xp.float64) @ self.weights / self.total
+            grand = float(xp.vecdot(means, self.weights)) / self.total
+        offsets = xp.astype(means - 0.5 * grand, K.dtype)
+        return self._weigh(K - offsets[:, None] - offsets[None, :])
+
+    def _u_center(self, K: Array) -> Array:
+        """Return the U-centred matrix of Székely & Rizzo; copies of one row count as different rows."""
+        xp = _arrays.namespace(K)
+        n = self.total
+        own = xp.astype(_arrays.diagonal(K), xp.float64)
+        if self.weights is None:
+            sums = xp.sum(K, axis=1, dtype=xp.float64) - own
+            grand = float(xp.sum(sums))
+        else:
+            sums = xp.astype(K, xp.float64) @ self.weights - own
+            grand = float(xp.vecdot(sums, self.weights))
+        offsets = xp.astype(sums / (n - 2.0) - 0.5 * grand / ((n - 1.0) * (n - 2.0)), K.dtype)
+        A = K - offsets[:, None] - offsets[None, :]
+        if self.weights is None:
+            return _arrays.fill_diagonal(A, 0.0)
+        # A row that counts w times has w (w - 1) pairs of copies, and none of a copy with itself.
+        copies = xp.sqrt(self.weights * (self.weights - 1.0)) * xp.astype(_arrays.diagonal(A), xp.float64)
+        A = self._weigh(A)
+        identity = xp.eye(self.n_samples, dtype=A.dtype, device=_arrays.device(A))
+        return A * (1.0 - identity) + identity * xp.astype(copies, A.dtype)[None, :]
+
+    def inner(self, other: GramEmbedding, form: str) -> float:
+        """Return the inner product with another embedding, in the "gram" or the "feature" form."""
+        if form == "gram":
+            return _linalg.inner(self.gram, other.gram)
+        a, b = self.weighted_features, other.weighted_features
+        total = _linalg.sum_of_squares(_arrays.namespace(a).matrix_transpose(a) @ b)
+        return total - self._feature_correction(other) if self.debiased else total
+
+    def _feature_correction(self, other: GramEmbedding) -> float:
+        """Return what the squared norm of X'Y holds beyond the inner product of the U-centred matrices."""
+        n = self.total
+        both = _linalg.weighted_inner(self.squares, other.squares, self.weights)
+        return n / (n - 2.0) * both - self._weighted_trace * other._weighted_trace / ((n - 1.0) * (n - 2.0))
+
+    @cached_property
+    def _weighted_trace(self) -> float:
+        xp = _arrays.namespace(self.squares)
+        return float(xp.sum(self.squares if self.weights is None else self.squares * self.weights))
+
+    def self_inner(self, form: str) -> float:
+        """Return the inner product with itself, exactly 0 where nothing but rounding is left of it."""
+        return self._self_inner_gram if form == "gram" else self._self_inner_feature
+
+    @cached_property
+    def _self_inner_gram(self) -> float:
+        value = self.inner(self, "gram")
+        if self.debiased and self.features is not None:
+            xp = _arrays.namespace(self.squares)
+            entry = _ROUNDING_ULPS * _arrays.eps(self.features) * float(xp.max(self.squares))
+            return value if value > (self.total * entry) ** 2 else 0.0
+        return value
+
+    @cached_property
+    def _self_inner_feature(self) -> float:
+        value = self.inner(self, "feature")
+        if self.debiased:
+            rounding = 0.25 * _ROUNDING_ULPS * _arrays.eps(self.features)
+            return value if value > rounding * abs(self._feature_correction(self)) else 0.0
+        return value
+
+    def moments(self, form: str) -> tuple[float, float, float]:
+        """Return trace, squared norm and sum of squared diagonal entries of the centred matrix (unweighted)."""
+        norm = self.self_inner(form)
+        if self.debiased:
+            return 0.0, norm, 0.0
+        xp = _arrays.namespace(self.features if self.features is not None else self.gram)
+        own = self.squares if self.features is not None else xp.astype(_arrays.diagonal(self.gram), xp.float64)
+        return float(xp.sum(own)), norm, float(xp.vecdot(own, own))
+
+
+def permutation_moments(
+    n: int, moments_a: tuple[float, float, float], moments_b: tuple[float, float, float]
+) -> tuple[float, float]:
+    """Return mean and variance of <A, P B P'> over all n! row permutations P of doubly centred A and B.
+
+    Each side is given by its trace, squared norm and sum of squared diagonal entries; n >= 4.
+    """
+    (trace_a, square_a, diagonal_a), (trace_b, square_b, diagonal_b) = moments_a, moments_b
+
+    def v(trace: float, square: float) -> float:
+        return (n - 1) * square - trace**2
+
+    def u(trace: float, square: float, diagonal: float) -> float:
+        return n * (n + 1) * diagonal - (n - 1) * (trace**2 + 2 * square)
+
+    variance = 2 * v(trace_a, square_a) * v(trace_b, square_b) / ((n - 1) ** 2 * (n + 1) * (n - 2))
+    variance += (
+        u(trace_a, square_a, diagonal_a)
+        * u(trace_b, square_b, diagonal_b)
+        / ((n + 1) * n * (n - 1) * (n - 2) * (n - 3))
+    )
+    return trace_a * trace_b / (n - 1), variance

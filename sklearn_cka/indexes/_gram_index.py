@@ -1,0 +1,379 @@
+"""What the Gram family shares as estimators: kernels of both sides, forms, chance levels.
+
+A member names its kernels (:class:`KernelParamsMixin` where they are parameters) and turns the inner products
+<K, L>, <K, K> and <L, L> of :class:`~sklearn_cka.indexes._gram.GramEmbedding` into its value.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_cka import _arrays, _linalg, _validation, kernels
+from sklearn_cka._arrays import Array
+from sklearn_cka.exceptions import ChanceLevelWarning, SimilarityWarning, UndefinedSimilarityWarning, warn
+from sklearn_cka.indexes._base import WeightedIndex
+from sklearn_cka.indexes._gram import GramEmbedding, permutation_moments
+
+FORMS = ("auto", "gram", "feature")
+# A biased value is mostly chance if at least half of it is, and the chance level itself is not negligible.
+_MOSTLY_CHANCE = 0.5
+_NEGLIGIBLE_CHANCE = 0.1
+
+
+@dataclass(frozen=True)
+class KernelSpec:
+    """The kernel of one side, with its parameters."""
+
+    kernel: Any = "linear"
+    bandwidth: float = 1.0
+    bandwidth_rule: str = "median"
+    gamma: float | None = None
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+
+class GramIndex(WeightedIndex):
+    """Base class of the Gram family: subclasses name the kernel of each side and turn inner products into a value."""
+
+    @abstractmethod
+    def normalize(self, inner: float, self_a: float, self_b: float, a: GramEmbedding, b: GramEmbedding) -> float:
+        """Return the index from the inner products <a, b>, <a, a> and <b, b>, NaN where undefined."""
+
+    @abstractmethod
+    def _specs(self) -> tuple[KernelSpec, KernelSpec]:
+        """Return the kernels of X and of y."""
+
+    @property
+    def _is_debiased(self) -> bool:
+        return bool(getattr(self, "debiased", False))
+
+    _is_centered = True
+
+    @property
+    def has_equal_sides(self) -> bool:
+        """Whether both sides are embedded alike, so that one embedding serves as either."""
+        x, y = self._specs()
+        return x == y
+
+    def embed(self, X: Array, sample_weight: Array | None = None) -> GramEmbedding:
+        """Return the centred Gram matrix of one representation, as features where the kernel is linear.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            Finite, float32 or float64; for ``kernel="precomputed"`` the Gram matrix.
+        sample_weight : array of shape (n_samples,), default=None
+            How many times each row counts.
+
+        Returns
+        -------
+        embedding : GramEmbedding
+            Centred Gram matrix.
+        """
+        return self._embed_side(X, self._specs()[0], sample_weight)
+
+    def embed_y(self, y: Array, sample_weight: Array | None = None) -> GramEmbedding:
+        """Embed the second representation, under its own kernel if it has one."""
+        return self._embed_side(y, self._specs()[1], sample_weight)
+
+    def _embed_side(
+        self, X: Array, spec: KernelSpec, weights: Array | None, sigma: float | None = None
+    ) -> GramEmbedding:
+        common: dict[str, Any] = {"weights": weights, "debiased": self._is_debiased, "centered": self._is_centered}
+        n = X.shape[0]
+        if spec.kernel == "linear":
+            if not self._is_centered:
+                Z, exponent = _linalg.scale(X)
+                return GramEmbedding(n, features=Z, scale=_linalg.power_of_two(2 * exponent), **common)
+            centered = _linalg.center(X, weights)
+            scale = _linalg.power_of_two(2 * centered.exponent)
+            return GramEmbedding(n, features=centered.values, scale=scale, **common)
+        gram = kernels.gram_matrix(
+            X,
+            spec.kernel,
+            bandwidth=spec.bandwidth,
+            bandwidth_rule=spec.bandwidth_rule,
+            gamma=spec.gamma,
+            sigma=sigma,
+            params=spec.params,
+            weights=weights,
+            exact=not self._is_centered,
+        )
+        K = gram.matrix
+        if gram.is_constant and self._is_centered:
+            K = _arrays.namespace(K).zeros_like(K)
+        return GramEmbedding(n, matrix=K, scale=gram.scale, bandwidth=gram.bandwidth, **common)
+
+    def compare(self, a: GramEmbedding, b: GramEmbedding) -> float:
+        """Return the index of two embeddings, NaN where it is undefined.
+
+        Parameters
+        ----------
+        a, b : GramEmbedding
+            Embeddings of the same rows.
+
+        Returns
+        -------
+        similarity : float
+            The index.
+        """
+        form = self._form(a, b)
+        return self.normalize(a.inner(b, form), a.self_inner(form), b.self_inner(form), a, b)
+
+    def _form(self, a: GramEmbedding, b: GramEmbedding) -> str:
+        """Return the form of the inner product: as asked for, else the one of fewer operations."""
+        asked = getattr(self, "form", "auto")
+        if a.features is None or b.features is None:
+            return "gram"
+        if asked != "auto":
+            return str(asked)
+        return "gram" if a.n_samples < a.features.shape[1] + b.features.shape[1] else "feature"
+
+    def _undefined(self, a: GramEmbedding, b: GramEmbedding) -> str:
+        form = self._form(a, b)
+        sides = [name for name, side in (("X", a), ("y", b)) if side.self_inner(form) == 0.0]
+        where = " and ".join(sides) if sides else "one side"
+        return f"the centred Gram matrix of {where} is zero, as for a representation that is constant over the rows"
+
+    def _learn(self, a: GramEmbedding, b: GramEmbedding) -> None:
+        self.bandwidth_, self.bandwidth_y_ = a.bandwidth, b.bandwidth
+
+    def _embed_fitted(self, X: Array, y: Array, weights: Array | None) -> tuple[GramEmbedding, GramEmbedding]:
+        """Embed new rows with the bandwidths learned by fit."""
+        spec_x, spec_y = self._specs()
+        return (
+            self._embed_side(X, spec_x, weights, _usable(self.bandwidth_)),
+            self._embed_side(y, spec_y, weights, _usable(self.bandwidth_y_)),
+        )
+
+    def _evaluate(self, X: Array, y: Array, weights: Array | None) -> float:
+        return self._judge(*self._embed_fitted(X, y, weights))[0]
+
+    def _required_samples(self) -> tuple[int, str]:
+        if self._is_debiased:
+            return 4, f"the debiased estimator of {type(self).__name__}"
+        return 2, type(self).__name__
+
+    def _check_X(self, X: Array, name: str) -> Array:
+        return self._check_side(X, name, self._specs()[0], column=False)
+
+    def _check_y(self, y: Array, name: str) -> Array:
+        return self._check_side(y, name, self._specs()[1], column=True)
+
+    def _check_side(self, X: Array, name: str, spec: KernelSpec, *, column: bool) -> Array:
+        minimum, required_by = self._required_samples()
+        if spec.kernel == "delta":
+            labels = _validation.check_labels(X, name)
+            if labels.shape[0] < minimum:
+                shape = tuple(labels.shape)
+                raise ValueError(_validation.too_few_samples(name, shape[0], shape, minimum, required_by))
+            return labels
+        X = _validation.check_matrix(X, name, min_samples=minimum, required_by=required_by, column=column)
+        return _validation.check_gram(X) if spec.kernel == "precomputed" else X
+
+    def _check_weighted(self, X: Array, y: Array, weights: Array) -> tuple[Array, Array, Array | None]:
+        if "precomputed" in (spec.kernel for spec in self._specs()):
+            xp = _arrays.namespace(X)
+            if not bool(xp.all(weights > 0)):
+                raise ValueError('sample_weight must be positive for every row with kernel="precomputed".')
+            kept: tuple[Array, Array, Array | None] = X, y, weights
+        else:
+            kept = super()._check_weighted(X, y, weights)
+        if self._is_debiased and kept[2] is not None:
+            xp = _arrays.namespace(kept[2])
+            lowest, total = float(xp.min(kept[2])), float(xp.sum(kept[2]))
+            if lowest < 1.0 or total <= 3.0:
+                raise ValueError(
+                    "sample_weight counts repetitions of rows for a debiased estimate: every weight must be 0 or at"
+                    f" least 1 and their sum greater than 3; got a smallest weight of {lowest:g} and a sum of {total:g}."
+                )
+        return kept
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        kernel, kernel_y = (spec.kernel for spec in self._specs())
+        tags.input_tags.pairwise = kernel == "precomputed"
+        if isinstance(kernel, str) and kernel in kernels.kernel_names():
+            tags.input_tags.positive_only = kernels.is_positive_only(kernel)
+        if isinstance(kernel_y, str) and kernel_y in kernels.kernel_names():
+            tags.target_tags.positive_only = kernels.is_positive_only(kernel_y)
+        return tags
+
+
+class CenteredGramIndex(GramIndex):
+    """Base class of the indexes on centred Gram matrices, whose chance level has a closed form."""
+
+    _warns_of_chance = False
+
+    def chance(self, a: GramEmbedding, b: GramEmbedding) -> float:
+        """Return the expected value under a random permutation of the rows of one side, in closed form.
+
+        Debiased estimates are 0 by chance; NaN for weighted rows, whose weights a permutation would part from them.
+        """
+        if a.weights is not None:
+            return math.nan
+        if self._is_debiased:
+            return 0.0
+        form = self._form(a, b)
+        (trace_a, square_a, _), (trace_b, square_b, _) = a.moments(form), b.moments(form)
+        return self.normalize(trace_a * trace_b / (a.n_samples - 1), square_a, square_b, a, b)
+
+    def z_score(self, X: Array, y: Array) -> float:
+        """Return the number of standard deviations by which the similarity passes its chance level.
+
+        Mean and variance are those over all n! permutations of the rows of `y`, in closed form. They do not depend
+        on how the index is normalised, so that HSIC and CKA have the same z-score.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            First representation, n_samples >= 4.
+        y : array-like of shape (n_samples, n_targets) or (n_samples,)
+            Second representation of the same rows.
+
+        Returns
+        -------
+        z : float
+            Permutation z-score with what was learned by :meth:`fit`; about standard normal without correspondence.
+            NaN with a warning where a side is constant.
+
+        Raises
+        ------
+        ValueError
+            If the data break the input contract or there are fewer than 4 rows.
+        sklearn.exceptions.NotFittedError
+            If the index is not fitted.
+
+        References
+        ----------
+        Kazi-Aoual, Hitier, Sabatier & Lebreton (1995), "Refined approximations to permutation tests for
+        multivariate inference", Computational Statistics & Data Analysis 20.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_cka import CKA
+        >>> x = np.arange(10.0)[:, None]
+        >>> round(CKA().fit(x, x).z_score(x, x), 3)
+        6.149
+        """
+        check_is_fitted(self)
+        X_checked, y_checked, _ = self._check_data(X, y, None)
+        if X_checked.shape[0] < 4:
+            shape = tuple(X_checked.shape)
+            raise ValueError(_validation.too_few_samples("X", X_checked.shape[0], shape, 4, "z_score"))
+        a, b = self._embed_fitted(X_checked, y_checked, None)
+        form = self._form(a, b)
+        moments_a, moments_b = a.moments(form), b.moments(form)
+        mean, variance = permutation_moments(a.n_samples, moments_a, moments_b)
+        if moments_a[1] == 0.0 or moments_b[1] == 0.0 or variance <= 0.0:
+            message = f"z_score is undefined (0/0): {self._undefined(a, b)}."
+            warn(UndefinedSimilarityWarning(message))
+            return math.nan
+        return (a.inner(b, form) - mean) / math.sqrt(variance)
+
+    def diagnose(
+        self, a: GramEmbedding, b: GramEmbedding, similarity: float, chance: float
+    ) -> list[SimilarityWarning]:
+        """Warn of an undefined value, and of a biased one that is mostly chance."""
+        found = super().diagnose(a, b, similarity, chance)
+        if self._warns_of_chance and chance >= _NEGLIGIBLE_CHANCE and chance >= _MOSTLY_CHANCE * similarity:
+            found.append(
+                ChanceLevelWarning(
+                    f"{type(self).__name__} is {similarity:.3f}, of which {chance:.3f} is expected without any"
+                    f" correspondence between the {a.n_samples} rows; use debiased=True or more rows."
+                )
+            )
+        return found
+
+
+def _usable(sigma: float | None) -> float | None:
+    """Return a learned bandwidth, None where fit saw a constant representation and learned none."""
+    return None if sigma is None or math.isnan(sigma) else sigma
+
+
+class KernelParamsMixin:
+    """The kernels of a Gram index as its parameters: HSIC, CKA and kernel alignment."""
+
+    kernel: Any
+    kernel_y: Any
+    bandwidth: float
+    bandwidth_rule: str
+    gamma: float | None
+    kernel_params: Mapping[str, Any] | None
+    kernel_params_y: Mapping[str, Any] | None
+    form: str
+
+    def _specs(self) -> tuple[KernelSpec, KernelSpec]:
+        x = self._spec(self.kernel, self.kernel_params)
+        same = isinstance(self.kernel_y, str) and self.kernel_y == "same"
+        if same and not self.kernel_params_y:
+            return x, x
+        return x, self._spec(self.kernel if same else self.kernel_y, self.kernel_params_y)
+
+    def _spec(self, kernel: Any, params: Mapping[str, Any] | None) -> KernelSpec:
+        options = dict(params or {})
+        known = {name: options.pop(name, getattr(self, name)) for name in ("bandwidth", "bandwidth_rule", "gamma")}
+        if isinstance(kernel, str):
+            kernel = kernels.canonical(kernel)
+            if not kernels.takes(kernel, "gamma"):
+                known["gamma"] = None  # meant for the other side's kernel
+        else:
+            known["gamma"] = None
+        return KernelSpec(kernel, params=options, **known)
+
+    def _check_params(self) -> None:
+        if isinstance(self.kernel, str) and self.kernel == "linear" and self.kernel_y == "same" and self._is_plain:
+            _validation.check_option("form", self.form, FORMS)
+            return
+        kernels.check_kernel(self.kernel, "kernel")
+        if not (isinstance(self.kernel_y, str) and self.kernel_y == "same"):
+            kernels.check_kernel(self.kernel_y, "kernel_y")
+        for name in ("kernel_params", "kernel_params_y"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, Mapping):
+                raise ValueError(f"{name} must be a dict of parameters or None, got {value!r}.")
+        if self.gamma is not None:
+            _validation.check_positive("gamma", self.gamma)
+            if all(spec.gamma is None for spec in self._specs()):
+                raise ValueError(f"gamma was given, but the kernel {self.kernel!r} has no parameter gamma.")
+        for spec in self._specs():
+            kernels.check_bandwidth(spec.bandwidth, spec.bandwidth_rule)
+            kernels.check_kernel_params(spec.kernel, spec.params)
+        _validation.check_option("form", self.form, FORMS)
+        if self.form == "feature" and any(spec.kernel != "linear" for spec in self._specs()):
+            raise ValueError('form="feature" is for the linear kernel, which alone has an exact feature form.')
+        if "debiased" in self.get_params(deep=False):
+            _validation.check_flag("debiased", self.debiased)  # type: ignore[attr-defined]
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether no parameter but `form` can be wrong; saves small pairs the checks."""
+        return (
+            self.gamma is None
+            and self.kernel_params is None
+            and self.kernel_params_y is None
+            and self.bandwidth == 1.0
+            and self.bandwidth_rule == "median"
+            and getattr(self, "debiased", False) in (True, False)
+            and isinstance(getattr(self, "debiased", False), bool)
+        )
+
+    def _is_positive_definite(self) -> bool:
+        """Whether (centred) Gram matrices of both kernels are known to have no negative eigenvalue."""
+        return all(
+            isinstance(spec.kernel, str) and kernels.is_positive_definite(spec.kernel, spec.params, self._is_centered)
+            for spec in self._specs()
+        )
+
+    def _kernel_invariances(self) -> frozenset[str]:
+        found = [kernels.kernel_invariances(s.kernel, s.bandwidth_rule, s.gamma) for s in self._specs()]
+        both = found[0] & found[1]
+        return both | {"permutation"} if "orthogonal" in both else both
+
+

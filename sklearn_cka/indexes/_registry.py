@@ -1,0 +1,165 @@
+"""Index names -> classes. To add an index, write its module and name its class here."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from sklearn_cka._arrays import Array
+from sklearn_cka.indexes._base import BaseIndex
+from sklearn_cka.indexes.cka import CKA, KernelAlignment
+from sklearn_cka.indexes.distance_correlation import DistanceCorrelation
+from sklearn_cka.indexes.hsic import HSIC
+
+__all__ = ["get_index", "index_names", "register_index", "similarity"]
+
+_INDEXES: dict[str, type[BaseIndex]] = {
+    "cka": CKA,
+    "hsic": HSIC,
+    "kernel_alignment": KernelAlignment,
+    "distance_correlation": DistanceCorrelation,
+}
+_BUILT_IN = frozenset(_INDEXES)
+
+
+def index_names() -> list[str]:
+    """Return the names of all similarity indexes, sorted.
+
+    Examples
+    --------
+    >>> from sklearn_cka import index_names
+    >>> "cka" in index_names()
+    True
+    """
+    return sorted(_INDEXES)
+
+
+def get_index(index: str | BaseIndex, **params: Any) -> BaseIndex:
+    """Return an index by name, or a copy of one with some parameters changed.
+
+    Parameters
+    ----------
+    index : str or BaseIndex
+        A name of :func:`index_names`, or an index, which is cloned.
+    **params
+        Parameters of the index.
+
+    Returns
+    -------
+    index : BaseIndex
+        Not fitted.
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown (the message lists the valid ones) or the index has no such parameter.
+    TypeError
+        If `index` is neither a name nor an index.
+
+    Examples
+    --------
+    >>> from sklearn_cka import get_index
+    >>> get_index("cka", debiased=True)
+    CKA(debiased=True)
+    """
+    if isinstance(index, str):
+        if index not in _INDEXES:
+            close = difflib.get_close_matches(index, _INDEXES, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise ValueError(f"Unknown index {index!r}.{hint} Valid indexes are {', '.join(index_names())}.")
+        made = _INDEXES[index]()
+    elif isinstance(index, BaseIndex):
+        from sklearn.base import clone
+
+        made = clone(index)
+    else:
+        raise TypeError(f"index must be a name or an index such as CKA(), got {index!r}.")
+    unknown = sorted(set(params) - set(made.get_params(deep=False)))
+    if unknown:
+        valid = ", ".join(made.get_params(deep=False)) or "none"
+        raise ValueError(f"{type(made).__name__} has no parameter {', '.join(unknown)}. Its parameters are {valid}.")
+    return made.set_params(**params)
+
+
+def index_name(index: BaseIndex) -> str:
+    """Return the registered name of an index, its class name if it is not registered."""
+    return next((name for name, kind in _INDEXES.items() if kind is type(index)), type(index).__name__)
+
+
+def register_index(name: str, index: type[BaseIndex], *, overwrite: bool = False) -> None:
+    """Make an index class of your own available by name.
+
+    Parameters
+    ----------
+    name : str
+        The name. Names of the package's own indexes cannot be taken.
+    index : type
+        A subclass of :class:`~sklearn_cka.BaseIndex` whose parameters all have defaults.
+    overwrite : bool, default=False
+        Whether a class registered earlier under this name may be replaced.
+
+    Raises
+    ------
+    ValueError
+        If the name is taken.
+    TypeError
+        If `index` is not a subclass of BaseIndex.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_cka import BaseIndex, register_index, similarity
+    >>> class MeanDirection(BaseIndex):
+    ...     def embed(self, X):
+    ...         return X.mean(axis=1) / np.linalg.norm(X.mean(axis=1))
+    ...
+    ...     def compare(self, a, b):
+    ...         return float(a @ b)
+    >>> register_index("mean_direction", MeanDirection, overwrite=True)
+    >>> round(similarity([[1.0], [2.0]], [[2.0], [4.0]], index="mean_direction"), 6)
+    1.0
+    """
+    if not (isinstance(index, type) and issubclass(index, BaseIndex)):
+        raise TypeError(f"index must be a subclass of BaseIndex, got {index!r}.")
+    if not isinstance(name, str):
+        raise TypeError(f"name must be a string, got {name!r}.")
+    if name in _BUILT_IN:
+        raise ValueError(f"The index {name!r} belongs to the package and cannot be replaced; choose another name.")
+    if name in _INDEXES and not overwrite:
+        raise ValueError(f"An index {name!r} is registered already; pass overwrite=True to replace it.")
+    _INDEXES[name] = index
+
+
+def similarity(X: Array, Y: Array, index: str | BaseIndex = "cka", **params: Any) -> float:
+    """Compute the similarity of two representations by any index.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features_x)
+        First representation.
+    Y : array-like of shape (n_samples, n_features_y) or (n_samples,)
+        Second representation of the same rows in the same order.
+    index : str or BaseIndex, default="cka"
+        A name of :func:`index_names`, or an index.
+    **params
+        Parameters of the index.
+
+    Returns
+    -------
+    similarity : float
+        Higher is more similar.
+
+    Raises
+    ------
+    ValueError
+        If the name or a parameter is unknown, or the data break the input contract.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_cka import similarity
+    >>> X = np.arange(5.0)[:, None]
+    >>> round(similarity(X, X**2, index="cka", debiased=True), 6)
+    0.962361
+    """
+    return get_index(index, **params).similarity(X, Y)

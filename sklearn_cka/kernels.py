@@ -1,0 +1,603 @@
+"""Pairwise kernels by name, and the bandwidth rules that go with them.
+
+Names and parameters are those of :mod:`sklearn.metrics.pairwise`, whose registry is read and never changed; two
+kernels of the field are added, ``"distance"`` (minus the Euclidean distance) and ``"delta"`` (equal labels). The
+Gaussian and Laplacian kernels take a `bandwidth` in units of a typical distance within the representation itself:
+``sigma = bandwidth * m``, with m by one of the rules of :func:`bandwidth_rule_names`. Two representations
+therefore each get their own sigma.
+
+To add a kernel, write a function ``f(X, Y, **params) -> (n_x, n_y)`` and call :func:`register_kernel`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from sklearn_cka import _arrays, _linalg, _validation
+from sklearn_cka._arrays import Array
+from sklearn_cka._sklearn import GaussianProcessKernel
+
+__all__ = ["bandwidth_rule_names", "kernel_names", "median_distance", "pairwise_kernel", "register_kernel"]
+
+#: Above this number of rows a bandwidth rule looks at a seeded random subset of this many rows.
+MAX_BANDWIDTH_ROWS = 5_000
+
+_RULES = ("median", "median_with_self", "median_nonzero", "mean", "none")
+_ALIASES = {"poly": "polynomial", "gaussian": "rbf"}
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    """A kernel and what the package may assume of it."""
+
+    function: Callable[..., Array] | None
+    params: tuple[str, ...] = ()
+    has_bandwidth: bool = False
+    positive_only: bool = False
+    invariances: frozenset[str] = field(default_factory=frozenset)
+
+
+def _linear(X: Array, Y: Array) -> Array:
+    return X @ _arrays.namespace(X).matrix_transpose(Y)
+
+
+def _default_gamma(X: Array, gamma: float | None) -> float:
+    return 1.0 / X.shape[1] if gamma is None else gamma
+
+
+def _polynomial(X: Array, Y: Array, *, degree: float = 3, gamma: float | None = None, coef0: float = 1) -> Array:
+    return (_linear(X, Y) * _default_gamma(X, gamma) + coef0) ** degree
+
+
+def _sigmoid(X: Array, Y: Array, *, gamma: float | None = None, coef0: float = 1) -> Array:
+    return _arrays.namespace(X).tanh(_linear(X, Y) * _default_gamma(X, gamma) + coef0)
+
+
+def _cosine(X: Array, Y: Array) -> Array:
+    return _linear(_normalize_rows(X), _normalize_rows(Y))
+
+
+def _normalize_rows(X: Array) -> Array:
+    """Scale every row to unit length at any size of its numbers; rows of zeros stay zero, as in scikit-learn."""
+    xp = _arrays.namespace(X)
+    largest = xp.max(xp.abs(X), axis=1, keepdims=True)
+    X = X / xp.where(largest > 0, largest, xp.ones_like(largest))
+    norms = xp.sqrt(xp.vecdot(X, X, axis=-1))[:, None]
+    return X / xp.where(norms > 0, norms, xp.ones_like(norms))
+
+
+def _additive_chi2(X: Array, Y: Array) -> Array:
+    _check_non_negative(X, Y, kernel="additive_chi2")
+    return -_linalg.chi2_distances(X, Y)
+
+
+def _chi2(X: Array, Y: Array, *, gamma: float = 1.0) -> Array:
+    _check_non_negative(X, Y, kernel="chi2")
+    return _arrays.namespace(X).exp(_linalg.chi2_distances(X, Y) * -gamma)
+
+
+def _check_non_negative(*arrays: Array, kernel: str) -> None:
+    for X in arrays:
+        if bool(_arrays.namespace(X).any(X < 0)):
+            raise ValueError(f"Negative values in data passed to the {kernel} kernel, which takes counts or shares.")
+
+
+_NO_MEAN = frozenset({"translation"})
+_ROTATION = frozenset({"orthogonal"})
+
+_KERNELS: dict[str, _Kernel] = {
+    "linear": _Kernel(_linear, invariances=_NO_MEAN | _ROTATION | {"isotropic_scaling"}),
+    "rbf": _Kernel(None, ("gamma",), has_bandwidth=True, invariances=_NO_MEAN | _ROTATION),
+    "laplacian": _Kernel(None, ("gamma",), has_bandwidth=True, invariances=_NO_MEAN),
+    "polynomial": _Kernel(_polynomial, ("degree", "gamma", "coef0"), invariances=_ROTATION),
+    "sigmoid": _Kernel(_sigmoid, ("gamma", "coef0"), invariances=_ROTATION),
+    "cosine": _Kernel(_cosine, invariances=_ROTATION | {"isotropic_scaling"}),
+    "chi2": _Kernel(_chi2, ("gamma",), positive_only=True),
+    "additive_chi2": _Kernel(_additive_chi2, positive_only=True, invariances=frozenset({"isotropic_scaling"})),
+    "distance": _Kernel(None, invariances=_NO_MEAN | _ROTATION | {"isotropic_scaling"}),
+    "delta": _Kernel(None),
+    "precomputed": _Kernel(None),
+}
+_BUILT_IN = frozenset(_KERNELS)
+_POSITIVE_DEFINITE = frozenset({"linear", "rbf", "laplacian", "cosine", "chi2", "delta"})
+_POSITIVE_DEFINITE_CENTERED = frozenset({"distance", "additive_chi2"})
+
+
+@dataclass(frozen=True)
+class Gram:
+    """A Gram matrix; `scale` times `matrix` is the kernel, up to an additive constant where that was allowed."""
+
+    matrix: Array
+    bandwidth: float | None = None
+    scale: float = 1.0
+    is_constant: bool = False
+
+
+def kernel_names() -> list[str]:
+    """Return the names of all kernels, sorted.
+
+    Examples
+    --------
+    >>> from sklearn_cka import kernel_names
+    >>> "rbf" in kernel_names()
+    True
+    """
+    return sorted(_KERNELS)
+
+
+def bandwidth_rule_names() -> list[str]:
+    """Return the names of the rules for the distance m in ``sigma = bandwidth * m``.
+
+    ========================  =====================================================================================
+    ``"median"``              median of the n (n - 1) / 2 distances between different rows (the default)
+    ``"median_with_self"``    root of the median of all n * n squared distances, zero diagonal included
+                              (the notebook of Kornblith et al. 2019)
+    ``"median_nonzero"``      root of the median of the squared distances that are greater than 0
+    ``"mean"``                root of the mean of the squared distances between different rows
+    ``"none"``                1: `bandwidth` is sigma itself
+    ========================  =====================================================================================
+
+    Examples
+    --------
+    >>> from sklearn_cka import bandwidth_rule_names
+    >>> bandwidth_rule_names()
+    ['median', 'median_with_self', 'median_nonzero', 'mean', 'none']
+    """
+    return list(_RULES)
+
+
+def register_kernel(name: str, function: Callable[..., Array], *, overwrite: bool = False) -> None:
+    """Make a kernel of your own available by name wherever a kernel is asked for.
+
+    Parameters
+    ----------
+    name : str
+        The name. Names of the package's own kernels cannot be taken.
+    function : callable
+        ``function(X, Y, **params)`` returns the (n_x, n_y) matrix of kernel values between the rows of `X`
+        (n_x, n_features) and `Y` (n_y, n_features). It must be symmetric in its arguments.
+    overwrite : bool, default=False
+        Whether a kernel registered earlier under this name may be replaced.
+
+    Raises
+    ------
+    ValueError
+        If the name is taken.
+    TypeError
+        If `function` is not callable or `name` is not a string.
+
+    Examples
+    --------
+    >>> from sklearn_cka import cka, register_kernel
+    >>> register_kernel("quadratic", lambda X, Y: (X @ Y.T) ** 2, overwrite=True)
+    >>> round(cka([[1.0], [2.0], [4.0]], [[1.0], [2.0], [4.0]], kernel="quadratic"), 6)
+    1.0
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"name must be a string, got {name!r}.")
+    if not callable(function):
+        raise TypeError(f"function must be callable as f(X, Y), got {function!r}.")
+    if name in _BUILT_IN or name in _ALIASES:
+        raise ValueError(f"The kernel {name!r} belongs to the package and cannot be replaced; choose another name.")
+    if name in _KERNELS and not overwrite:
+        raise ValueError(f"A kernel {name!r} is registered already; pass overwrite=True to replace it.")
+    params = tuple(list(inspect.signature(function).parameters)[2:])
+    _KERNELS[name] = _Kernel(function, params)
+
+
+def check_kernel(kernel: Any, argument: str = "kernel") -> Any:
+    """Return the canonical name of a kernel, or the callable itself.
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown; the message lists the valid ones.
+    TypeError
+        If `kernel` is neither a name nor a callable.
+    """
+    if isinstance(kernel, str):
+        name = _ALIASES.get(kernel, kernel)
+        if name not in _KERNELS:
+            raise ValueError(f"Unknown {argument} {kernel!r}. Valid kernels are {', '.join(kernel_names())}.")
+        return name
+    if callable(kernel):
+        return kernel
+    raise TypeError(f"{argument} must be a name or a callable f(X, Y), got {kernel!r}.")
+
+
+def canonical(name: str) -> str:
+    """Return the registered name that an alias such as "poly" stands for."""
+    return _ALIASES.get(name, name)
+
+
+def takes(name: str, parameter: str) -> bool:
+    """Whether the kernel of this name has the parameter; unknown kernels are assumed to."""
+    return name not in _KERNELS or parameter in _KERNELS[name].params
+
+
+def check_bandwidth(bandwidth: Any, rule: Any) -> None:
+    """Raise ValueError unless `bandwidth` is a positive finite number and `rule` one of the rules."""
+    if rule not in _RULES:
+        raise ValueError(f"Unknown bandwidth_rule {rule!r}. Valid rules are {', '.join(_RULES)}.")
+    _validation.check_positive("bandwidth", bandwidth)
+
+
+def kernel_invariances(kernel: Any, bandwidth_rule: str, gamma: float | None) -> frozenset[str]:
+    """Return what a centred Gram matrix of this kernel is unchanged by (up to a factor)."""
+    if not isinstance(kernel, str):
+        return frozenset()
+    entry = _KERNELS[check_kernel(kernel)]
+    adapts = entry.has_bandwidth and bandwidth_rule != "none" and gamma is None
+    return entry.invariances | ({"isotropic_scaling"} if adapts else set())
+
+
+def is_positive_definite(kernel: str, params: Mapping[str, Any], centered: bool) -> bool:
+    """Whether (centred) Gram matrices of the kernel are known to have no negative eigenvalue."""
+    if kernel == "polynomial":
+        return params.get("coef0", 1) >= 0 and float(params.get("degree", 3)).is_integer()
+    return kernel in _POSITIVE_DEFINITE or (centered and kernel in _POSITIVE_DEFINITE_CENTERED)
+
+
+def is_positive_only(kernel: Any) -> bool:
+    """Whether the kernel takes non-negative data only."""
+    return isinstance(kernel, str) and _KERNELS[check_kernel(kernel)].positive_only
+
+
+def pairwise_kernel(
+    X: Array,
+    Y: Array | None = None,
+    kernel: str | Callable[..., Array] = "linear",
+    *,
+    bandwidth: float = 1.0,
+    bandwidth_rule: str = "median",
+    gamma: float | None = None,
+    **params: Any,
+) -> Array:
+    """Compute the kernel between the rows of X and of Y.
+
+    Parameters
+    ----------
+    X : array of shape (n_x, n_features)
+        Rows; for ``kernel="delta"`` labels of shape (n_x,) or (n_x, 1).
+    Y : array of shape (n_y, n_features), default=None
+        Further rows; None means `X`.
+    kernel : str or callable, default="linear"
+        A name of :func:`kernel_names`, a callable ``f(X, Y) -> (n_x, n_y)`` on whole matrices, or a kernel object
+        of :mod:`sklearn.gaussian_process.kernels`.
+    bandwidth : float, default=1.0
+        For ``"rbf"`` and ``"laplacian"``: sigma in units of m, the typical distance between the rows of `X`
+        (Euclidean for rbf, sum of absolute differences for laplacian).
+    bandwidth_rule : str, default="median"
+        How m is found, see :func:`bandwidth_rule_names`; ``"none"`` makes `bandwidth` sigma itself.
+    gamma : float, default=None
+        scikit-learn's parameter: ``exp(-gamma d^2)`` for rbf, ``exp(-gamma d)`` for laplacian, where it overrides
+        `bandwidth`; for other kernels as in :mod:`sklearn.metrics.pairwise`.
+    **params
+        Further parameters of the kernel, such as `degree` and `coef0`.
+
+    Returns
+    -------
+    K : array of shape (n_x, n_y)
+        Kernel values, in the namespace and on the device of `X`.
+
+    Raises
+    ------
+    ValueError
+        If a name or parameter is unknown, the data are not finite or the shapes do not fit.
+
+    References
+    ----------
+    SPEC of the rules: Gretton et al. (2012), "A kernel two-sample test", JMLR 13 (the median heuristic).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_cka import pairwise_kernel
+    >>> p = np.arange(3.0)[:, None]
+    >>> pairwise_kernel(p, kernel="rbf", bandwidth=1.0, bandwidth_rule="none")[0].round(6)
+    array([1.      , 0.606531, 0.135335])
+    >>> pairwise_kernel(p, kernel="rbf", gamma=1.0)[0].round(6)
+    array([1.      , 0.367879, 0.018316])
+    """
+    kernel = check_kernel(kernel)
+    check_bandwidth(bandwidth, bandwidth_rule)
+    options = dict(params) if gamma is None else {**params, "gamma": gamma}
+    check_kernel_params(kernel, options)
+    X = _validation.check_labels(X, "X") if kernel == "delta" else _validation.check_matrix(X, "X")
+    if Y is None:
+        gram = gram_matrix(
+            X, kernel, bandwidth=bandwidth, bandwidth_rule=bandwidth_rule, gamma=gamma, params=params, exact=True
+        )
+        return gram.matrix if gram.scale == 1.0 else gram.matrix * gram.scale
+    if kernel == "precomputed":
+        raise ValueError('kernel="precomputed" takes the Gram matrix as X and no Y.')
+    if kernel == "delta":
+        Y = _arrays.like(_validation.check_labels(Y, "Y"), X)
+        return _equal_labels(X, Y)
+    Y = _arrays.like(_validation.check_matrix(Y, "Y"), X)
+    if X.shape[1] != Y.shape[1]:
+        raise ValueError(f"X has {X.shape[1]} features and Y has {Y.shape[1]}; a kernel compares rows of one width.")
+    return _cross_kernel(X, Y, kernel, bandwidth, bandwidth_rule, gamma, params)
+
+
+def _cross_kernel(
+    X: Array,
+    Y: Array,
+    kernel: Any,
+    bandwidth: float,
+    rule: str,
+    gamma: float | None,
+    params: Mapping[str, Any],
+) -> Array:
+    """Return kernel values between two sets of rows, sigma taken from `X`."""
+    xp = _arrays.namespace(X)
+    if kernel == "distance" or (isinstance(kernel, str) and _KERNELS[kernel].has_bandwidth):
+        if kernel == "laplacian":
+            if gamma is None:
+                gamma = 1.0 / (bandwidth * _typical_distance(_linalg.manhattan_distances(X, X), rule, squared=False))
+            return xp.exp(_linalg.manhattan_distances(X, Y) * -gamma)
+        both = _linalg.center(xp.concat([X, Y], axis=0))
+        A, B = both.values[: X.shape[0], :], both.values[X.shape[0] :, :]
+        unit = 2.0**both.exponent
+        if kernel == "distance":
+            return xp.sqrt(_linalg.cross_squared_distances(A, B)) * -unit
+        if gamma is None:
+            sigma = bandwidth * _typical_distance(_linalg.squared_distances(A), rule, unit=unit)
+        else:
+            sigma = math.sqrt(0.5 / gamma)
+        return xp.exp(_linalg.cross_squared_distances(A, B) * (-0.5 / (sigma / unit) ** 2))
+    return _call(kernel, X, Y, gamma, params)
+
+
+def _call(kernel: Any, X: Array, Y: Array, gamma: float | None, params: Mapping[str, Any]) -> Array:
+    """Evaluate a kernel that is a function of two matrices, and check the shape of what comes back."""
+    if isinstance(kernel, GaussianProcessKernel):
+        return kernel(X) if X is Y else kernel(X, Y)
+    function = _KERNELS[kernel].function if isinstance(kernel, str) else kernel
+    assert function is not None  # kernels without a function are handled by their callers
+    options = dict(params) if gamma is None else {**params, "gamma": gamma}
+    K = function(X, Y, **options)
+    if getattr(K, "shape", None) != (X.shape[0], Y.shape[0]):
+        raise ValueError(
+            f"kernel {kernel!r} returned {getattr(K, 'shape', type(K).__name__)} for {X.shape[0]} and {Y.shape[0]} rows; "
+            f"it must take two whole matrices and return an array of shape ({X.shape[0]}, {Y.shape[0]})."
+        )
+    return K
+
+
+def check_kernel_params(kernel: Any, params: Mapping[str, Any]) -> None:
+    """Raise ValueError if a kernel of the package is given a parameter that it does not have."""
+    if isinstance(kernel, str) and kernel in _BUILT_IN:
+        known = _KERNELS[kernel].params
+        unknown = sorted(set(params) - set(known))
+        if unknown:
+            takes = ", ".join(known) if known else "no further parameters"
+            raise ValueError(f"The {kernel} kernel has no parameter {', '.join(unknown)}; it takes {takes}.")
+    if params.get("gamma") is not None and isinstance(kernel, str) and kernel in _BUILT_IN:
+        _validation.check_positive("gamma", params["gamma"])
+
+
+def gram_matrix(
+    X: Array,
+    kernel: Any,
+    *,
+    bandwidth: float = 1.0,
+    bandwidth_rule: str = "median",
+    gamma: float | None = None,
+    sigma: float | None = None,
+    params: Mapping[str, Any] | None = None,
+    weights: Array | None = None,
+    exact: bool = False,
+) -> Gram:
+    """Return the Gram matrix of validated `X`, with the bandwidth that was used.
+
+    Unless `exact`, the matrix may differ from the kernel by an additive constant, which centring removes: the rbf
+    and laplacian kernels are then computed as their difference from the value at the typical distance, which keeps
+    the digits at any bandwidth. `sigma` overrides the rule by a bandwidth learned earlier.
+    """
+    params = params or {}
+    if kernel == "precomputed":
+        return Gram(_validation.check_gram(X))
+    if kernel == "delta":
+        return Gram(_equal_labels(X, X))
+    if kernel == "distance":
+        centered = _linalg.center(X)
+        xp = _arrays.namespace(X)
+        K = xp.sqrt(_linalg.squared_distances(centered.values))
+        K *= -1.0
+        return Gram(K, scale=2.0**centered.exponent, is_constant=centered.is_constant)
+    if isinstance(kernel, str) and _KERNELS[kernel].has_bandwidth:
+        return _radial_gram(X, kernel, bandwidth, bandwidth_rule, gamma, sigma, weights, exact=exact)
+    K = _call(kernel, X, X, gamma, params)
+    if not (isinstance(kernel, str) and kernel in _BUILT_IN):
+        K = _validation.check_gram(K, f"The Gram matrix of kernel {kernel!r}")
+    return Gram(K)
+
+
+def _radial_gram(
+    X: Array,
+    kernel: str,
+    bandwidth: float,
+    rule: str,
+    gamma: float | None,
+    sigma: float | None,
+    weights: Array | None,
+    *,
+    exact: bool,
+) -> Gram:
+    """Return the Gaussian or Laplacian Gram matrix ``exp(-t)``, t = d^2 / (2 sigma^2) or d / sigma."""
+    xp = _arrays.namespace(X)
+    centered = _linalg.center(X)
+    unit = 2.0**centered.exponent
+    squared = kernel == "rbf"
+    Z = centered.values
+    distances = _linalg.squared_distances(Z) if squared else _linalg.manhattan_distances(Z, Z)
+    typical = None
+    if sigma is None and gamma is not None:
+        sigma = math.sqrt(0.5 / gamma) if squared else 1.0 / gamma
+    if sigma is None:
+        if centered.is_constant:  # every distance is 0 and the kernel 1 at any bandwidth
+            sigma = bandwidth if rule == "none" else math.nan
+        else:
+            sample = _bandwidth_rows(X.shape[0])
+            inside = distances if sample is None else _sub_square(distances, sample)
+            if sample is not None and weights is not None:
+                weights = xp.take(weights, xp.asarray(sample, device=_arrays.device(X)))
+            typical = _typical_distance(inside, rule, squared=squared, unit=unit, weights=weights)
+            sigma = bandwidth * typical
+    if centered.is_constant:
+        K = xp.ones_like(distances) if exact else xp.zeros_like(distances)
+        return Gram(K, bandwidth=sigma, is_constant=True)
+    relative = sigma / unit
+    distances *= -0.5 / relative**2 if squared else -1.0 / relative
+    if exact:
+        return Gram(xp.exp(distances), bandwidth=sigma)
+    if typical is None or rule == "none":
+        m = float(xp.mean(distances))
+    else:
+        m = -0.5 * (typical / sigma) ** 2 if squared else -typical / sigma
+    K = xp.expm1(distances)
+    K -= math.expm1(m)
+    return Gram(K, bandwidth=sigma)
+
+
+def _equal_labels(a: Array, b: Array) -> Array:
+    xp = _arrays.namespace(a)
+    return xp.astype(a[:, None] == b[None, :], xp.float64)
+
+
+def median_distance(X: Array, rule: str = "median", *, random_state: Any = 0) -> float:
+    """Return the typical Euclidean distance m between the rows of X, the unit of every `bandwidth`.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        A representation. Above 5,000 rows a random subset of 5,000 rows is looked at.
+    rule : str, default="median"
+        One of :func:`bandwidth_rule_names`.
+    random_state : int, RandomState instance or None, default=0
+        Chooses the subset of rows.
+
+    Returns
+    -------
+    m : float
+        The distance, in units of `X`; greater than 0. Where most rows repeat, so that the rule gives 0, it is the
+        median of the distances that are not 0.
+
+    Raises
+    ------
+    ValueError
+        If all rows are equal, since no distance is typical then, or the rule is unknown.
+
+    Examples
+    --------
+    >>> from sklearn_cka import median_distance
+    >>> median_distance([[0.0], [1.0], [3.0]])
+    2.0
+    """
+    check_bandwidth(1.0, rule)
+    X = _validation.check_matrix(X, "X", min_samples=2)
+    rows = _bandwidth_rows(X.shape[0], random_state)
+    if rows is not None:
+        xp = _arrays.namespace(X)
+        X = xp.take(X, xp.asarray(rows, device=_arrays.device(X)), axis=0)
+    centered = _linalg.center(X)
+    if centered.is_constant and rule != "none":
+        raise ValueError("All rows of X are equal, so that there is no typical distance between them.")
+    return _typical_distance(_linalg.squared_distances(centered.values), rule, unit=2.0**centered.exponent)
+
+
+def _bandwidth_rows(n: int, random_state: Any = 0) -> np.ndarray | None:
+    """Return the sorted rows from which a bandwidth is estimated, or None for all of them."""
+    if n <= MAX_BANDWIDTH_ROWS:
+        return None
+    return np.sort(check_random_state(random_state).choice(n, MAX_BANDWIDTH_ROWS, replace=False))
+
+
+def _sub_square(matrix: Array, rows: np.ndarray) -> Array:
+    xp = _arrays.namespace(matrix)
+    index = xp.asarray(rows, device=_arrays.device(matrix))
+    return xp.take(xp.take(matrix, index, axis=0), index, axis=1)
+
+
+def _typical_distance(
+    distances: Array,
+    rule: str,
+    *,
+    squared: bool = True,
+    unit: float = 1.0,
+    weights: Array | None = None,
+) -> float:
+    """Apply a bandwidth rule to a square matrix of (squared) distances with a zero diagonal."""
+    if rule == "none":
+        return 1.0
+    if weights is not None:
+        return unit * _weighted_typical_distance(distances, weights, rule, squared=squared)
+    n = distances.shape[0]
+
+    def root(value: float) -> float:
+        return math.sqrt(value) if squared else value
+
+    def square(value: float) -> float:
+        return value if squared else value**2
+
+    m = 0.0
+    if rule == "mean":
+        xp = _arrays.namespace(distances)
+        total = float(xp.sum(distances, dtype=xp.float64)) if squared else _linalg.sum_of_squares(distances)
+        m = math.sqrt(total / (n * (n - 1)))
+    elif rule == "median":
+        pairs = n * (n - 1) // 2
+        low, high = _linalg.order_statistics(distances, [n + pairs - 1, n + pairs])
+        m = (root(low) + root(high)) / 2
+    elif rule == "median_with_self":
+        low, high = _linalg.order_statistics(distances, [(n * n - 1) // 2, n * n // 2])
+        m = math.sqrt((square(low) + square(high)) / 2)
+    if m == 0.0:
+        zeros = n * n - int(_arrays.namespace(distances).count_nonzero(distances))
+        rest = n * n - zeros
+        low, high = _linalg.order_statistics(distances, [zeros + (rest - 1) // 2, zeros + rest // 2])
+        m = math.sqrt((square(low) + square(high)) / 2) if rule == "median_nonzero" else (root(low) + root(high)) / 2
+    return unit * m
+
+
+def _weighted_typical_distance(distances: Array, weights: Array, rule: str, *, squared: bool) -> float:
+    """Apply a bandwidth rule to rows that count `weights` times, copies of one row being at distance 0."""
+    d = _arrays.to_numpy(distances).astype(np.float64)
+    w = _arrays.to_numpy(weights).astype(np.float64)
+    counts = np.outer(w, w)
+    if rule != "median_with_self":
+        np.fill_diagonal(counts, np.maximum(w * (w - 1.0), 0.0))
+    d, counts = (d if squared else d**2).ravel(), counts.ravel()
+    if rule == "mean":
+        return math.sqrt(float(d @ counts) / float(counts.sum()))
+    m = 0.0
+    if rule == "median":
+        m = _weighted_median(np.sqrt(d), counts)
+    elif rule == "median_with_self":
+        m = math.sqrt(_weighted_median(d, counts))
+    if m == 0.0:
+        apart = d > 0
+        d, counts = d[apart], counts[apart]
+        m = math.sqrt(_weighted_median(d, counts)) if rule == "median_nonzero" else _weighted_median(np.sqrt(d), counts)
+    return m
+
+
+def _weighted_median(values: np.ndarray, counts: np.ndarray) -> float:
+    """Return the median of `values`, each counted `counts` times; the middle of two where they meet."""
+    keep = counts > 0
+    values, counts = values[keep], counts[keep]
+    order = np.argsort(values)
+    values, cumulative = values[order], np.cumsum(counts[order])
+    half = cumulative[-1] / 2.0
+    at = int(np.searchsorted(cumulative, half * (1.0 - 1e-12)))
+    if abs(cumulative[at] - half) <= half * 1e-12 and at + 1 < len(values):
+        return float((values[at] + values[at + 1]) / 2.0)
+    return float(values[at])
