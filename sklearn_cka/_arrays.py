@@ -9,10 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 import array_api_compat
+import array_api_compat.numpy as numpy_namespace
 import numpy as np
 
 Array = Any
 
+_NUMPY_EPS = {kind.dtype.char: float(np.finfo(kind.dtype).eps) for kind in (np.float32(1), np.float64(1))}
 _HALF = ("float16", "bfloat16")
 
 
@@ -33,6 +35,8 @@ def is_foreign(obj: Any) -> bool:
 
 def namespace(*arrays: Array) -> Any:
     """Return the array namespace of the first array."""
+    if type(arrays[0]) is np.ndarray:  # the common case, spared a search through all known libraries
+        return numpy_namespace
     return array_api_compat.array_namespace(arrays[0])
 
 
@@ -90,6 +94,8 @@ def detach(x: Array) -> Array:
 
 def like(x: Array, reference: Array) -> Array:
     """Return `x` as an array of the library and on the device of `reference`."""
+    if type(x) is np.ndarray and type(reference) is np.ndarray:
+        return x
     xp = namespace(reference)
     target = device(reference)
     if is_array(x) and namespace(x) is xp:
@@ -149,6 +155,8 @@ def diagonal(matrix: Array) -> Array:
 
 def eps(x: Array) -> float:
     """Return the distance from 1 to the next number of the data type of `x`."""
+    if type(x) is np.ndarray:
+        return _NUMPY_EPS[x.dtype.char]
     return float(namespace(x).finfo(x.dtype).eps)
 
 

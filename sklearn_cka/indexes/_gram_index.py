@@ -37,6 +37,9 @@ class KernelSpec:
     params: Mapping[str, Any] = field(default_factory=dict)
 
 
+_PLAIN = KernelSpec()
+
+
 class GramIndex(WeightedIndex):
     """Base class of the Gram family: subclasses name the kernel of each side and turn inner products into a value."""
 
@@ -310,6 +313,8 @@ class KernelParamsMixin:
     form: str
 
     def _specs(self) -> tuple[KernelSpec, KernelSpec]:
+        if self._is_plain:
+            return _PLAIN, _PLAIN
         x = self._spec(self.kernel, self.kernel_params)
         same = isinstance(self.kernel_y, str) and self.kernel_y == "same"
         if same and not self.kernel_params_y:
@@ -328,8 +333,10 @@ class KernelParamsMixin:
         return KernelSpec(kernel, params=options, **known)
 
     def _check_params(self) -> None:
-        if isinstance(self.kernel, str) and self.kernel == "linear" and self.kernel_y == "same" and self._is_plain:
-            _validation.check_option("form", self.form, FORMS)
+        _validation.check_option("form", self.form, FORMS)
+        if hasattr(self, "debiased"):
+            _validation.check_flag("debiased", self.debiased)  # type: ignore[attr-defined]
+        if self._is_plain:
             return
         kernels.check_kernel(self.kernel, "kernel")
         if not (isinstance(self.kernel_y, str) and self.kernel_y == "same"):
@@ -345,23 +352,24 @@ class KernelParamsMixin:
         for spec in self._specs():
             kernels.check_bandwidth(spec.bandwidth, spec.bandwidth_rule)
             kernels.check_kernel_params(spec.kernel, spec.params)
-        _validation.check_option("form", self.form, FORMS)
         if self.form == "feature" and any(spec.kernel != "linear" for spec in self._specs()):
             raise ValueError('form="feature" is for the linear kernel, which alone has an exact feature form.')
-        if "debiased" in self.get_params(deep=False):
-            _validation.check_flag("debiased", self.debiased)  # type: ignore[attr-defined]
 
     @property
     def _is_plain(self) -> bool:
-        """Whether no parameter but `form` can be wrong; saves small pairs the checks."""
+        """Whether the kernels are linear without a word on parameters; saves small pairs most of the checks."""
         return (
-            self.gamma is None
+            isinstance(self.kernel, str)
+            and self.kernel == "linear"
+            and isinstance(self.kernel_y, str)
+            and self.kernel_y == "same"
+            and self.gamma is None
             and self.kernel_params is None
             and self.kernel_params_y is None
+            and isinstance(self.bandwidth, float)
             and self.bandwidth == 1.0
+            and isinstance(self.bandwidth_rule, str)
             and self.bandwidth_rule == "median"
-            and getattr(self, "debiased", False) in (True, False)
-            and isinstance(getattr(self, "debiased", False), bool)
         )
 
     def _is_positive_definite(self) -> bool:
