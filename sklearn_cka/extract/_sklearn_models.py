@@ -6,7 +6,7 @@ The activations of a multi-layer perceptron are computed from its public attribu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -24,14 +24,14 @@ from sklearn_cka.extract._dispatch import extract_layers, has_extractor, select_
 from sklearn_cka.layers import Layers
 
 # The common base of grid, random and halving searches has no public name.
-SearchCV: type = GridSearchCV.__mro__[1]
+SearchCV: Any = GridSearchCV.__mro__[1]
 
 
 def _softmax_rows(z: np.ndarray) -> np.ndarray:
     return softmax(z, axis=1)
 
 
-ACTIVATIONS = {
+ACTIVATIONS: dict[str, Callable[[Any], np.ndarray]] = {
     "identity": lambda z: z,
     "logistic": expit,
     "tanh": np.tanh,
