@@ -1,11 +1,14 @@
 """Compare representations, scikit-learn style: activations of neural networks, or any two matrices over the same rows."""
 
+from sklearn_cka.compose import PairedTransformer
+from sklearn_cka.display import SimilarityDisplay
 from sklearn_cka.exceptions import (
     ChanceLevelWarning,
     DegenerateSimilarityWarning,
     SimilarityWarning,
     UndefinedSimilarityWarning,
 )
+from sklearn_cka.extract import extract_layers
 from sklearn_cka.indexes._base import BaseIndex, IndexProperties, WeightedIndex
 from sklearn_cka.indexes._registry import get_index, index_names, register_index, similarity
 from sklearn_cka.indexes.cka import CKA, KernelAlignment, cka, kernel_alignment
@@ -18,5 +21,42 @@ from sklearn_cka.kernels import (
     pairwise_kernel,
     register_kernel,
 )
+from sklearn_cka.layers import Layers
+from sklearn_cka.pairwise import SimilarityTable, compare_layers
+from sklearn_cka.selection import permutation_z_scorer
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "CKA",
+    "HSIC",
+    "BaseIndex",
+    "ChanceLevelWarning",
+    "DegenerateSimilarityWarning",
+    "DistanceCorrelation",
+    "IndexProperties",
+    "KernelAlignment",
+    "Layers",
+    "PairedTransformer",
+    "SimilarityDisplay",
+    "SimilarityTable",
+    "SimilarityWarning",
+    "UndefinedSimilarityWarning",
+    "WeightedIndex",
+    "bandwidth_rule_names",
+    "cka",
+    "compare_layers",
+    "distance_correlation",
+    "extract_layers",
+    "get_index",
+    "hsic",
+    "index_names",
+    "kernel_alignment",
+    "kernel_names",
+    "median_distance",
+    "pairwise_kernel",
+    "permutation_z_scorer",
+    "register_index",
+    "register_kernel",
+    "similarity",
+]

@@ -174,13 +174,17 @@ def check_same_rows(X: Any, y: Any, X_name: str = "X", y_name: str = "y") -> Non
 
     Row counts are compared for all inputs, row labels where both are pandas objects.
     """
-    n_x, n_y = _n_rows(X), _n_rows(y)
+    check_same_count(_n_rows(X), _n_rows(y), X_name, y_name)
+    check_row_labels(row_labels(X), row_labels(y), X_name, y_name)
+
+
+def check_same_count(n_x: int, n_y: int, X_name: str, y_name: str) -> None:
+    """Raise ValueError with both counts if two inputs do not have the same number of rows."""
     if n_x != n_y:
         raise ValueError(
             f"{X_name} has {n_x} samples and {y_name} has {n_y} samples (inconsistent numbers of samples); both must"
             " describe the same examples in the same order."
         )
-    check_row_labels(row_labels(X), row_labels(y), X_name, y_name)
 
 
 def row_labels(obj: Any) -> Any:

@@ -114,6 +114,15 @@ class BaseIndex(BaseEstimator, metaclass=ABCMeta):
     def compare(self, a: Any, b: Any) -> float:
         """Return the similarity of two embeddings, NaN where it is undefined."""
 
+    def compare_all(self, a: list[Any], b: list[Any]) -> list[list[float]]:
+        """Return the similarities of all pairs of embeddings, one list a row; families do it in one product."""
+        return [[self.compare(left, right) for right in b] for left in a]
+
+    @property
+    def has_equal_sides(self) -> bool:
+        """Whether both sides are embedded alike, so that one embedding serves as either."""
+        return type(self).embed_y in (BaseIndex.embed_y, WeightedIndex.embed_y)
+
     def chance(self, a: Any, b: Any) -> float:
         """Return the expected similarity under a random permutation of the rows of one side, NaN if unknown."""
         return math.nan
@@ -262,6 +271,7 @@ class BaseIndex(BaseEstimator, metaclass=ABCMeta):
         _validation.check_row_labels(_validation.row_labels(X), _validation.row_labels(y), "X", "y")
         y_checked = _arrays.like(y_checked, X_checked)
         X_checked, y_checked = _arrays.same_precision(X_checked, y_checked)
+        self._check_widths(X_checked, y_checked, "X", "y")
         if sample_weight is None:
             return X_checked, y_checked, None
         weights = _validation.check_weights(sample_weight, X_checked)
@@ -269,6 +279,14 @@ class BaseIndex(BaseEstimator, metaclass=ABCMeta):
 
     def _check_weighted(self, X: Array, y: Array, weights: Array) -> tuple[Array, Array, Array | None]:
         raise ValueError(f"{type(self).__name__} takes no sample_weight.")
+
+    def _check_widths(self, X: Array, y: Array, X_name: str, y_name: str) -> None:
+        """Raise ValueError if the index compares equal widths only and they differ."""
+        if self.properties.equal_widths and tuple(X.shape[1:]) != tuple(y.shape[1:]):
+            raise ValueError(
+                f"{type(self).__name__} compares representations of equal width, but {X_name} has {X.shape[1]} features"
+                f" and {y_name} has {y.shape[1]}."
+            )
 
     def _check_X(self, X: Array, name: str) -> Array:
         minimum, required_by = self._required_samples()

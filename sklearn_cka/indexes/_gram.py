@@ -13,6 +13,7 @@ References: Kornblith et al. (2019), ICML; Song et al. (2012), JMLR 13; Székely
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 from sklearn_cka import _arrays, _linalg
 from sklearn_cka._arrays import Array
@@ -62,6 +63,7 @@ class GramEmbedding:
         self.centered = centered
         self.bandwidth = bandwidth
         self._matrix = matrix
+        self._self_inner: dict[str, float] = {}
 
     @cached_property
     def eps(self) -> float:
@@ -104,11 +106,6 @@ class GramEmbedding:
         xp = _arrays.namespace(K)
         rounding = _ROUNDING_ULPS * _arrays.eps(centered) * float(xp.max(xp.abs(K)))
         return centered if float(xp.max(xp.abs(centered))) > rounding else xp.zeros_like(centered)
-
-    def release(self) -> None:
-        """Forget the Gram matrix where the features can make it again."""
-        if self.features is not None:
-            self.__dict__.pop("gram", None)
 
     @staticmethod
     def _linear_gram(Z: Array) -> Array:
@@ -160,9 +157,9 @@ class GramEmbedding:
             return _linalg.inner(self.gram, other.gram)
         a, b = self.weighted_features, other.weighted_features
         total = _linalg.sum_of_squares(_arrays.namespace(a).matrix_transpose(a) @ b)
-        return total - self._feature_correction(other) if self.debiased else total
+        return total - self.feature_correction(other) if self.debiased else total
 
-    def _feature_correction(self, other: GramEmbedding) -> float:
+    def feature_correction(self, other: GramEmbedding) -> float:
         """Return what the squared norm of X'Y holds beyond the inner product of the U-centred matrices."""
         n = self.total
         both = _linalg.weighted_inner(self.squares, other.squares, self.weights)
@@ -175,33 +172,45 @@ class GramEmbedding:
 
     def self_inner(self, form: str) -> float:
         """Return the inner product with itself, exactly 0 where nothing but rounding is left of it."""
-        return self._self_inner_gram if form == "gram" else self._self_inner_feature
+        if form not in self._self_inner:
+            self.remember_self_inner(form, self.inner(self, form))
+        return self._self_inner[form]
 
-    @cached_property
-    def _self_inner_gram(self) -> float:
-        value = self.inner(self, "gram")
+    def remember_self_inner(self, form: str, value: float) -> None:
+        """Keep an inner product with itself that was computed elsewhere, 0 if it is rounding."""
         if self.debiased and self.features is not None:
             xp = _arrays.namespace(self.squares)
-            entry = _ROUNDING_ULPS * _arrays.eps(self.features) * float(xp.max(self.squares))
-            return value if value > (self.total * entry) ** 2 else 0.0
-        return value
+            if form == "gram":
+                entry = _ROUNDING_ULPS * self.eps * float(xp.max(self.squares))
+                rounding = (self.total * entry) ** 2
+            else:
+                rounding = 0.25 * _ROUNDING_ULPS * self.eps * abs(self.feature_correction(self))
+            value = value if value > rounding else 0.0
+        self._self_inner[form] = value
 
     @cached_property
-    def _self_inner_feature(self) -> float:
-        value = self.inner(self, "feature")
-        if self.debiased:
-            rounding = 0.25 * _ROUNDING_ULPS * _arrays.eps(self.features)
-            return value if value > rounding * abs(self._feature_correction(self)) else 0.0
-        return value
+    def diagonal(self) -> Array:
+        """Diagonal of the biased centred Gram matrix, in float64."""
+        if self.features is not None:
+            return self.squares
+        return _arrays.namespace(self.gram).astype(_arrays.diagonal(self.gram), self._float64)
+
+    @property
+    def _float64(self) -> Any:
+        return _arrays.namespace(self.features if self.features is not None else self.gram).float64
+
+    @cached_property
+    def _diagonal_sums(self) -> tuple[float, float]:
+        xp = _arrays.namespace(self.diagonal)
+        return float(xp.sum(self.diagonal)), float(xp.vecdot(self.diagonal, self.diagonal))
 
     def moments(self, form: str) -> tuple[float, float, float]:
         """Return trace, squared norm and sum of squared diagonal entries of the centred matrix (unweighted)."""
         norm = self.self_inner(form)
         if self.debiased:
             return 0.0, norm, 0.0
-        xp = _arrays.namespace(self.features if self.features is not None else self.gram)
-        own = self.squares if self.features is not None else xp.astype(_arrays.diagonal(self.gram), xp.float64)
-        return float(xp.sum(own)), norm, float(xp.vecdot(own, own))
+        trace, diagonal_squares = self._diagonal_sums
+        return trace, norm, diagonal_squares
 
 
 def permutation_moments(

@@ -63,6 +63,11 @@ class GramIndex(WeightedIndex):
         x, y = self._specs()
         return x == y
 
+    @property
+    def is_linear(self) -> bool:
+        """Whether both kernels are linear, so that features can stand for Gram matrices."""
+        return all(isinstance(spec.kernel, str) and spec.kernel == "linear" for spec in self._specs())
+
     def embed(self, X: Array, sample_weight: Array | None = None) -> GramEmbedding:
         """Return the centred Gram matrix of one representation, as features where the kernel is linear.
 
@@ -161,6 +166,9 @@ class GramIndex(WeightedIndex):
         if self._is_debiased:
             return 4, f"the debiased estimator of {type(self).__name__}"
         return 2, type(self).__name__
+
+    def _check_widths(self, X: Array, y: Array, X_name: str, y_name: str) -> None:
+        """Gram matrices of any two widths can be compared."""
 
     def _check_X(self, X: Array, name: str) -> Array:
         return self._check_side(X, name, self._specs()[0], column=False)

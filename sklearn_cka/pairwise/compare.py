@@ -1,0 +1,306 @@
+"""`compare_layers`: the similarity of every layer of one model with every layer of another."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from sklearn.utils.parallel import Parallel, delayed
+from tqdm.auto import tqdm
+
+from sklearn_cka import _arrays, _validation
+from sklearn_cka.exceptions import (
+    ChanceLevelWarning,
+    DegenerateSimilarityWarning,
+    SimilarityWarning,
+    UndefinedSimilarityWarning,
+    warn,
+)
+from sklearn_cka.indexes._base import BaseIndex
+from sklearn_cka.indexes._gram_index import GramIndex
+from sklearn_cka.indexes._registry import get_index, index_name
+from sklearn_cka.layers import Layers, as_layers
+from sklearn_cka.pairwise import _plans, _tiles
+from sklearn_cka.pairwise.table import SimilarityTable
+
+# A progress bar shows once a job has taken this many seconds.
+_SILENT_SECONDS = 1.0
+_NAMES_SHOWN = 5
+
+
+def compare_layers(
+    a: Any,
+    b: Any = None,
+    index: str | BaseIndex = "cka",
+    *,
+    n_jobs: int | None = None,
+    plan: str | None = None,
+    verbose: int = 1,
+    **params: Any,
+) -> SimilarityTable:
+    """Compare every layer of one collection with every layer of another.
+
+    Each layer is embedded once, and all pairs of the Gram family come from one product of stacked tiles.
+
+    Parameters
+    ----------
+    a : Layers, dict, list, DataFrame or path
+        First collection of L_a layers over the same n_samples rows, whatever :class:`~sklearn_cka.Layers` takes:
+        name -> array of shape (n_samples, ...), a list of arrays, a frame with two-level columns, an ``.npz`` file.
+    b : Layers, dict, list, DataFrame or path, default=None
+        Second collection of L_b layers over the same rows; None compares `a` with itself, at half the cost if the
+        index is symmetric.
+    index : str or BaseIndex, default="cka"
+        A name of :func:`~sklearn_cka.index_names` or an index.
+    n_jobs : int, default=None
+        Threads that embed layers (and compare pairs where the family has no product for all of them); the products
+        themselves use the threads of the linear algebra library. None is 1 unless in a
+        :func:`joblib.parallel_config` context.
+    plan : {"gram", "feature", "matrix", "embed"}, default=None
+        How to compute the table; None is the way of fewest operations. ``table.plan`` tells what was chosen.
+    verbose : int, default=1
+        Whether to show progress of what takes over a second; 0 is silent.
+    **params
+        Parameters of the index.
+
+    Returns
+    -------
+    table : SimilarityTable
+        Values of shape (L_a, L_b), layers in the order given; rows are `a`.
+
+    Raises
+    ------
+    ValueError
+        If row counts or row labels of `a` and `b` differ, an array is not finite (the message names the layer), or
+        the index, the plan or a parameter is unknown.
+
+    Warns
+    -----
+    UndefinedSimilarityWarning
+        If layers are constant over the rows: their rows and columns are NaN, the others are not.
+    ChanceLevelWarning
+        If at least half of some biased values is expected by chance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_cka import compare_layers
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((50, 4))
+    >>> table = compare_layers({"in": X, "out": X[:, :2] ** 3}, debiased=True)
+    >>> table.to_frame().round(3)
+            in    out
+    in   1.000  0.577
+    out  0.577  1.000
+    """
+    index = get_index(index, **params)
+    index._check_params()
+    a = as_layers(a, argument="a")
+    b = None if b is None else as_layers(b, argument="b")
+    if b is not None:
+        _validation.check_same_count(a.n_rows, b.n_rows, "a", "b")
+        _validation.check_row_labels(a.index, b.index, "a", "b")
+    one_sided = b is None and index.properties.symmetric and index.has_equal_sides
+    chosen = _plans.choose(
+        index, a.n_rows, _widths(a), None if one_sided else _widths(a if b is None else b), plan
+    )
+    rows, columns = _embed(index, a, b, one_sided, n_jobs, verbose)
+    values = _fill(index, chosen, rows, columns, n_jobs, verbose)
+    names_a, names_b = a.names, (a if b is None else b).names
+    chance = _judge(index, rows, columns, values, names_a, names_b)
+    return SimilarityTable(
+        values=values,
+        chance=chance,
+        row_names=names_a,
+        column_names=names_b,
+        index=index_name(index),
+        params=_changed_params(index),
+        symmetric=one_sided,
+        n_samples=a.n_rows,
+        plan=chosen,
+        bounds=index.properties.range,
+    )
+
+
+def _widths(layers: Layers) -> list[int]:
+    return [int(array.shape[1]) for array in layers.values()]
+
+
+def _changed_params(index: BaseIndex) -> dict[str, Any]:
+    """Return the parameters of an index that are not the defaults."""
+    import inspect
+
+    defaults = inspect.signature(type(index).__init__).parameters
+    given = index.get_params(deep=False)
+    return {name: value for name, value in given.items() if not _is_default(value, defaults[name].default)}
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    return value is default or (type(value) is type(default) and isinstance(value, (str, int, float)) and value == default)
+
+
+def _progress(total: int, what: str, verbose: int) -> Any:
+    return tqdm(total=total, desc=what, disable=verbose <= 0, delay=_SILENT_SECONDS, leave=False)
+
+
+def _embed(
+    index: BaseIndex, a: Layers, b: Layers | None, one_sided: bool, n_jobs: int | None, verbose: int
+) -> tuple[list[Any], list[Any] | None]:
+    """Embed every layer once for each side on which the index treats it differently."""
+    reference = next(iter(a.values()))
+    jobs = [(index._check_X, index.embed, name, "a", array) for name, array in a.items()]
+    if not one_sided:
+        side = (index._check_y, index.embed_y) if not index.has_equal_sides else (index._check_X, index.embed)
+        if b is None and index.has_equal_sides:
+            jobs_b = []
+        else:
+            source, argument = (a, "a") if b is None else (b, "b")
+            jobs_b = [(*side, name, argument, array) for name, array in source.items()]
+    else:
+        jobs_b = []
+    # The same array under several names, or on both sides, is embedded once.
+    distinct: dict[tuple[int, str], int] = {}
+    order, todo = [], []
+    for job in jobs + jobs_b:
+        key = (id(job[4]), job[1].__name__)
+        if key not in distinct:
+            distinct[key] = len(todo)
+            todo.append(job)
+        order.append(distinct[key])
+
+    def work(check: Any, embed: Any, name: str, argument: str, array: Any) -> Any:
+        checked = _arrays.like(check(array, f"layer {name!r} of {argument}"), reference)
+        embedded = embed(checked)
+        progress.update(1)
+        return embedded
+
+    with _progress(len(todo), "embedding layers", verbose) as progress:
+        parallel = Parallel(n_jobs=n_jobs, prefer="threads", require="sharedmem")
+        made = parallel(delayed(work)(*job) for job in todo)
+    embedded = [made[position] for position in order]
+    rows = embedded[: len(jobs)]
+    if one_sided:
+        return rows, None
+    return rows, embedded[len(jobs) :] if jobs_b else rows
+
+
+def _fill(
+    index: BaseIndex, plan: _plans.Plan, rows: list[Any], columns: list[Any] | None, n_jobs: int | None, verbose: int
+) -> np.ndarray:
+    """Return the similarities of all pairs."""
+    if isinstance(index, GramIndex):
+        fill, total = {
+            "gram": (_tiles.gram_products, rows[0].n_samples),
+            "feature": (_tiles.feature_products, len(rows)),
+            "matrix": (_tiles.matrix_products, rows[0].n_samples ** 2),
+        }[plan.name]
+        with _progress(total, "comparing layers", verbose) as progress:
+            products = fill(rows, columns, progress)
+        form = "feature" if plan.name == "feature" else "gram"
+        return np.array(
+            [
+                [
+                    index.normalize(product, left.self_inner(form), right.self_inner(form), left, right)
+                    for product, right in zip(line, rows if columns is None else columns, strict=True)
+                ]
+                for line, left in zip(products.tolist(), rows, strict=True)
+            ]
+        )
+    if columns is None:
+        return _fill_half(index, rows, n_jobs, verbose)
+
+    def line(left: Any) -> list[float]:
+        values = index.compare_all([left], columns)[0]
+        progress.update(1)
+        return values
+
+    if type(index).compare_all is not BaseIndex.compare_all:
+        return np.asarray(index.compare_all(rows, columns), dtype=np.float64)
+    with _progress(len(rows), "comparing layers", verbose) as progress:
+        lines = Parallel(n_jobs=n_jobs, prefer="threads", require="sharedmem")(delayed(line)(left) for left in rows)
+    return np.asarray(lines, dtype=np.float64)
+
+
+def _fill_half(index: BaseIndex, rows: list[Any], n_jobs: int | None, verbose: int) -> np.ndarray:
+    """Return the similarities of all pairs of one collection under a symmetric index, each computed once."""
+    if type(index).compare_all is not BaseIndex.compare_all:
+        return np.asarray(index.compare_all(rows, rows), dtype=np.float64)
+
+    def line(i: int) -> list[float]:
+        values = index.compare_all([rows[i]], rows[i:])[0]
+        progress.update(1)
+        return values
+
+    with _progress(len(rows), "comparing layers", verbose) as progress:
+        parallel = Parallel(n_jobs=n_jobs, prefer="threads", require="sharedmem")
+        lines = parallel(delayed(line)(i) for i in range(len(rows)))
+    values = np.empty((len(rows), len(rows)))
+    for i, half in enumerate(lines):
+        values[i, i:] = half
+        values[i:, i] = half
+    return values
+
+
+def _judge(
+    index: BaseIndex,
+    rows: list[Any],
+    columns: list[Any] | None,
+    values: np.ndarray,
+    names_a: list[str],
+    names_b: list[str],
+) -> np.ndarray:
+    """Return the chance levels of all pairs, and issue one warning of each kind for the whole table."""
+    others = rows if columns is None else columns
+    chance = np.full(values.shape, math.nan)
+    found: dict[type[SimilarityWarning], list[tuple[int, int, str]]] = {}
+    for i, left in enumerate(rows):
+        for j, right in enumerate(others):
+            if columns is None and j < i:
+                chance[i, j] = chance[j, i]
+                continue
+            chance[i, j] = index.chance(left, right)
+            if columns is None and i == j:
+                continue  # a layer with itself is no finding
+            for warning in index.diagnose(left, right, float(values[i, j]), float(chance[i, j])):
+                found.setdefault(type(warning), []).append((i, j, str(warning)))
+    undefined = _undefined_layers(values, names_a, names_b)
+    if UndefinedSimilarityWarning not in found and undefined:
+        found[UndefinedSimilarityWarning] = [(0, 0, "")]
+    n_pairs = values.size if columns is not None else len(rows) * (len(rows) - 1) // 2
+    for kind, pairs in found.items():
+        warn(kind(_summary(kind, pairs, n_pairs, undefined, names_a, names_b)))
+    return chance
+
+
+def _undefined_layers(values: np.ndarray, names_a: list[str], names_b: list[str]) -> list[str]:
+    """Return the names of the layers whose similarities are all undefined."""
+    missing = np.isnan(values)
+    names = [name for name, line in zip(names_a, missing, strict=True) if line.all()]
+    names += [name for name, line in zip(names_b, missing.T, strict=True) if line.all() and name not in names]
+    return names
+
+
+def _summary(
+    kind: type[SimilarityWarning],
+    pairs: list[tuple[int, int, str]],
+    n_pairs: int,
+    undefined: list[str],
+    names_a: list[str],
+    names_b: list[str],
+) -> str:
+    """Say in one sentence what is the matter with some pairs of a table."""
+    if kind is UndefinedSimilarityWarning and undefined:
+        shown = ", ".join(repr(name) for name in undefined[:_NAMES_SHOWN])
+        more = f" and {len(undefined) - _NAMES_SHOWN} more" if len(undefined) > _NAMES_SHOWN else ""
+        return (
+            f"The similarity of every pair with layer {shown}{more} is undefined (0/0), as for layers that are constant"
+            " over the rows; these values are NaN."
+        )
+    i, j, message = pairs[0]
+    what = {
+        UndefinedSimilarityWarning: "the similarity is undefined",
+        ChanceLevelWarning: "at least half of the value is expected by chance",
+        DegenerateSimilarityWarning: "the value says little",
+    }.get(kind, "something is to be known of the value")
+    return f"In {len(pairs)} of {n_pairs} pairs of layers {what}; for {names_a[i]!r} and {names_b[j]!r}: {message}"
