@@ -177,7 +177,7 @@ def register_kernel(name: str, function: Callable[..., Array], *, overwrite: boo
     --------
     >>> from sklearn_cka import cka, register_kernel
     >>> register_kernel("quadratic", lambda X, Y: (X @ Y.T) ** 2, overwrite=True)
-    >>> round(cka([[1.0], [2.0], [4.0]], [[1.0], [2.0], [4.0]], kernel="quadratic"), 6)
+    >>> round(cka([[0.0], [1.0], [2.0], [4.0]], [[0.0], [1.0], [2.0], [4.0]], kernel="quadratic"), 6)
     1.0
     """
     if not isinstance(name, str):

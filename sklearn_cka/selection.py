@@ -48,7 +48,7 @@ def permutation_z_scorer(estimator: Any, X: Array, y: Array) -> float:
     >>> from sklearn_cka import CKA, permutation_z_scorer
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-3, 3, size=(120, 1))
-    >>> y = np.sin(4 * X) + 0.1 * rng.standard_normal((120, 1))
+    >>> y = np.sin(2 * X) + 0.1 * rng.standard_normal((120, 1))
     >>> grid = {"bandwidth": [0.05, 0.1, 0.2, 0.4, 0.8, 1.6]}
     >>> search = GridSearchCV(CKA("rbf", debiased=True), grid, scoring=permutation_z_scorer).fit(X, y)
     >>> search.best_params_

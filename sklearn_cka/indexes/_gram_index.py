@@ -271,7 +271,7 @@ class CenteredGramIndex(GramIndex):
         >>> from sklearn_cka import CKA
         >>> x = np.arange(10.0)[:, None]
         >>> round(CKA().fit(x, x).z_score(x, x), 3)
-        6.149
+        6.455
         """
         check_is_fitted(self)
         X_checked, y_checked, _ = self._check_data(X, y, None)
@@ -293,7 +293,7 @@ class CenteredGramIndex(GramIndex):
     ) -> list[SimilarityWarning]:
         """Warn of an undefined value, and of a biased one that is mostly chance."""
         found = super().diagnose(a, b, similarity, chance)
-        if self._warns_of_chance and chance >= _NEGLIGIBLE_CHANCE and chance >= _MOSTLY_CHANCE * similarity:
+        if self._warns_of_chance and chance > _NEGLIGIBLE_CHANCE and chance > _MOSTLY_CHANCE * similarity:
             found.append(
                 ChanceLevelWarning(
                     f"{type(self).__name__} is {similarity:.3f}, of which {chance:.3f} is expected without any"

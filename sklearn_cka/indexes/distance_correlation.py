@@ -62,12 +62,12 @@ class DistanceCorrelation(CenteredGramIndex):
     --------
     >>> import numpy as np
     >>> from sklearn_cka import DistanceCorrelation, cka
-    >>> X = np.arange(6.0)[:, None]
-    >>> index = DistanceCorrelation().fit(X, (X - 2) ** 2)
+    >>> X = np.arange(20.0)[:, None]
+    >>> index = DistanceCorrelation().fit(X, (X - 6) ** 2)
     >>> round(index.similarity_, 6)
-    0.703853
-    >>> round(cka(X, (X - 2) ** 2, kernel="distance") ** 0.5, 6)
-    0.703853
+    0.860674
+    >>> round(cka(X, (X - 6) ** 2, kernel="distance") ** 0.5, 6)
+    0.860674
     """
 
     _warns_of_chance = True
@@ -152,8 +152,8 @@ def distance_correlation(
     --------
     >>> import numpy as np
     >>> from sklearn_cka import distance_correlation
-    >>> X = np.arange(6.0)[:, None]
-    >>> round(distance_correlation(X, (X - 2) ** 2), 6)
-    0.703853
+    >>> X = np.arange(20.0)[:, None]
+    >>> round(distance_correlation(X, (X - 6) ** 2), 6)
+    0.860674
     """
     return DistanceCorrelation(squared=squared, debiased=debiased).similarity(X, Y, sample_weight)
