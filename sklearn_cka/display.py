@@ -291,7 +291,7 @@ def _index_label(index: str, params: dict[str, Any]) -> str:
     def show(value: Any) -> str:
         if isinstance(value, str):
             return value
-        return f"{value:.4g}" if isinstance(value, float) else repr(value)
+        return f"{value:.4g}" if isinstance(value, float) else describe_value(value)
 
     # The short names are abbreviations: CKA, HSIC, SVCCA.
     index = index.upper() if index.isalpha() and len(index) <= 5 else index
@@ -388,6 +388,11 @@ def format_value(value: float, spec: str) -> str:
     """Format one similarity, with no minus before a zero."""
     text = format(value, spec)
     return text[1:] if text.startswith("-") and not text.strip("-0.") else text
+
+
+def describe_value(value: Any) -> str:
+    """Return the name of a function, the representation of anything else."""
+    return getattr(value, "__name__", None) or repr(value)
 
 
 def shorten_names(names: Sequence[str], length: int) -> list[str]:

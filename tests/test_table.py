@@ -12,6 +12,10 @@ from sklearn_cka.pairwise import SimilarityTable
 NAN = float("nan")
 
 
+def brute(X, Y):
+    return X @ Y.T
+
+
 def make_table(values=((0.9, 0.2, 0.4), (0.3, NAN, 0.7)), **changes):
     values = np.array(values)
     n_rows, n_columns = values.shape
@@ -156,6 +160,10 @@ def test_text_of_a_small_table():
         "a0  0.900  0.000\n"
         "a1      -  1.000"
     )
+
+
+def test_text_names_functions_among_the_parameters():
+    assert "cka(kernel=brute, bandwidth=0.4)" in repr(make_table(params={"kernel": brute, "bandwidth": 0.4}))
 
 
 def test_text_of_a_large_table_fits_a_terminal_and_tells_layers_apart():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sklearn_cka.display import SimilarityDisplay, default_format, format_value, shorten_names
+from sklearn_cka.display import SimilarityDisplay, default_format, describe_value, format_value, shorten_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -221,7 +221,7 @@ class SimilarityTable:
         return lambda value: _UNDEFINED if np.isnan(value) else format_value(value, spec)
 
     def _summary(self) -> str:
-        params = ", ".join(f"{name}={value!r}" for name, value in self.params.items())
+        params = ", ".join(f"{name}={describe_value(value)}" for name, value in self.params.items())
         index = f"{self.index}({params})" if params else self.index
         samples = f"{self.n_samples} sample{'' if self.n_samples == 1 else 's'}"
         return f"{index}, {self.shape[0]} x {self.shape[1]} layers, {samples}"
