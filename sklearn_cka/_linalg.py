@@ -228,7 +228,8 @@ def chi2_distances(X: Array, Y: Array) -> Array:
         a, b = X[rows, :][:, None, :], Y[None, :, :]
         total = a + b
         empty = total == 0
-        parts.append(xp.sum((a - b) ** 2 / xp.where(empty, xp.ones_like(total), total), axis=-1))
+        share = (a - b) / xp.where(empty, xp.ones_like(total), total)  # at most 1, where squares could underflow
+        parts.append(xp.sum(share * (a - b), axis=-1))
     return xp.concat(parts, axis=0)
 
 

@@ -89,18 +89,19 @@ def _check_non_negative(*arrays: Array, kernel: str) -> None:
             raise ValueError(f"Negative values in data passed to the {kernel} kernel, which takes counts or shares.")
 
 
+_UNITS = frozenset({"permutation"})
 _NO_MEAN = frozenset({"translation"})
-_ROTATION = frozenset({"orthogonal"})
+_ROTATION = frozenset({"orthogonal"}) | _UNITS
 
 _KERNELS: dict[str, _Kernel] = {
     "linear": _Kernel(_linear, invariances=_NO_MEAN | _ROTATION | {"isotropic_scaling"}),
     "rbf": _Kernel(None, ("gamma",), has_bandwidth=True, invariances=_NO_MEAN | _ROTATION),
-    "laplacian": _Kernel(None, ("gamma",), has_bandwidth=True, invariances=_NO_MEAN),
+    "laplacian": _Kernel(None, ("gamma",), has_bandwidth=True, invariances=_NO_MEAN | _UNITS),
     "polynomial": _Kernel(_polynomial, ("degree", "gamma", "coef0"), invariances=_ROTATION),
     "sigmoid": _Kernel(_sigmoid, ("gamma", "coef0"), invariances=_ROTATION),
     "cosine": _Kernel(_cosine, invariances=_ROTATION | {"isotropic_scaling"}),
-    "chi2": _Kernel(_chi2, ("gamma",), positive_only=True),
-    "additive_chi2": _Kernel(_additive_chi2, positive_only=True, invariances=frozenset({"isotropic_scaling"})),
+    "chi2": _Kernel(_chi2, ("gamma",), positive_only=True, invariances=_UNITS),
+    "additive_chi2": _Kernel(_additive_chi2, positive_only=True, invariances=_UNITS | {"isotropic_scaling"}),
     "distance": _Kernel(None, invariances=_NO_MEAN | _ROTATION | {"isotropic_scaling"}),
     "delta": _Kernel(None),
     "precomputed": _Kernel(None),
@@ -229,11 +230,11 @@ def check_bandwidth(bandwidth: Any, rule: Any) -> None:
     _validation.check_positive("bandwidth", bandwidth)
 
 
-def kernel_invariances(kernel: Any, bandwidth_rule: str, gamma: float | None) -> frozenset[str]:
-    """Return what a centred Gram matrix of this kernel is unchanged by (up to a factor)."""
-    if not isinstance(kernel, str):
-        return frozenset()
-    entry = _KERNELS[check_kernel(kernel)]
+def kernel_invariances(kernel: Any, bandwidth_rule: str, gamma: float | None) -> frozenset[str] | None:
+    """Return what a centred Gram matrix of this kernel is unchanged by (up to a factor), None if that is not known."""
+    if not isinstance(kernel, str) or canonical(kernel) not in _BUILT_IN:
+        return None
+    entry = _KERNELS[canonical(kernel)]
     adapts = entry.has_bandwidth and bandwidth_rule != "none" and gamma is None
     return entry.invariances | ({"isotropic_scaling"} if adapts else set())
 

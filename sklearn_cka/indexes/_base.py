@@ -41,9 +41,10 @@ class IndexProperties:
         Smallest and largest value.
     symmetric : bool
         Whether exchanging the two representations changes nothing.
-    invariances : frozenset of str
+    invariances : frozenset of str or None
         Which of ``"translation"``, ``"isotropic_scaling"``, ``"permutation"`` (of units), ``"orthogonal"`` and
-        ``"invertible_linear"`` maps of either side change nothing. What is not named does change the value.
+        ``"invertible_linear"`` maps of either side change nothing. What is not named does change the value. None where it is not known, as for a
+        kernel given as a function.
     self_similarity : float or None
         The value of a representation with itself; None where it depends on the representation.
     metric : str or None
@@ -60,7 +61,7 @@ class IndexProperties:
 
     range: tuple[float, float] = (-math.inf, math.inf)
     symmetric: bool = True
-    invariances: frozenset[str] = field(default_factory=frozenset)
+    invariances: frozenset[str] | None = field(default_factory=frozenset)
     self_similarity: float | None = None
     metric: str | None = None
     min_samples: int = 2

@@ -387,9 +387,9 @@ class KernelParamsMixin:
             for spec in self._specs()
         )
 
-    def _kernel_invariances(self) -> frozenset[str]:
-        found = [kernels.kernel_invariances(s.kernel, s.bandwidth_rule, s.gamma) for s in self._specs()]
-        both = found[0] & found[1]
-        return both | {"permutation"} if "orthogonal" in both else both
+    def _kernel_invariances(self) -> frozenset[str] | None:
+        """Return what centred Gram matrices of both kernels are unchanged by, None if that is not known."""
+        x, y = (kernels.kernel_invariances(s.kernel, s.bandwidth_rule, s.gamma) for s in self._specs())
+        return None if x is None or y is None else x & y
 
 

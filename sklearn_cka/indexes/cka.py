@@ -228,7 +228,7 @@ class KernelAlignment(KernelParamsMixin, GramIndex):
     def properties(self) -> IndexProperties:
         """What the index declares of itself with its present parameters."""
         invariances = self._kernel_invariances()
-        if any(spec.kernel == "linear" for spec in self._specs()):
+        if invariances is not None and any(spec.kernel in ("linear", "polynomial") for spec in self._specs()):
             invariances -= {"translation"}
         return IndexProperties(
             range=(0.0, 1.0) if self._is_positive_definite() else (-1.0, 1.0),

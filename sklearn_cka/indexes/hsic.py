@@ -105,7 +105,7 @@ class HSIC(KernelParamsMixin, CenteredGramIndex):
     def properties(self) -> IndexProperties:
         """What the index declares of itself with its present parameters."""
         invariances = self._kernel_invariances()
-        if any(spec.kernel in ("linear", "distance", "additive_chi2") for spec in self._specs()):
+        if invariances is not None and any(spec.kernel in ("linear", "distance", "additive_chi2") for spec in self._specs()):
             invariances -= {"isotropic_scaling"}
         return IndexProperties(
             range=(-math.inf, math.inf) if self.debiased or not self._is_positive_definite() else (0.0, math.inf),
