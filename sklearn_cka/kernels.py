@@ -360,7 +360,9 @@ def _cross_kernel(
 def _call(kernel: Any, X: Array, Y: Array, gamma: float | None, params: Mapping[str, Any]) -> Array:
     """Evaluate a kernel that is a function of two matrices, and check the shape of what comes back."""
     if isinstance(kernel, GaussianProcessKernel):
-        return kernel(X) if X is Y else kernel(X, Y)
+        # These objects compute in NumPy only: data of other libraries makes the way there and back.
+        K = kernel(_arrays.to_numpy(X), None if X is Y else _arrays.to_numpy(Y))
+        return _arrays.like(K, X)
     function = _KERNELS[kernel].function if isinstance(kernel, str) else kernel
     assert function is not None  # kernels without a function are handled by their callers
     options = dict(params) if gamma is None else {**params, "gamma": gamma}
@@ -405,7 +407,7 @@ def gram_matrix(
     """
     params = params or {}
     if kernel == "precomputed":
-        return Gram(_validation.check_gram(X))
+        return _scaled(_validation.check_gram(X))
     if kernel == "delta":
         return Gram(_equal_labels(X, X))
     if kernel == "distance":
@@ -417,9 +419,17 @@ def gram_matrix(
     if isinstance(kernel, str) and _KERNELS[kernel].has_bandwidth:
         return _radial_gram(X, kernel, bandwidth, bandwidth_rule, gamma, sigma, weights, exact=exact)
     K = _call(kernel, X, X, gamma, params)
-    if not (isinstance(kernel, str) and kernel in _BUILT_IN):
+    if isinstance(kernel, str) and kernel in _BUILT_IN:
+        _validation.check_finite(K, f"Gram matrix of the {kernel} kernel")
+    else:
         K = _validation.check_gram(K, f"The Gram matrix of kernel {kernel!r}")
-    return Gram(K)
+    return _scaled(K)
+
+
+def _scaled(K: Array) -> Gram:
+    """Return a Gram matrix whose entries have a size that can be squared in float32."""
+    K, exponent = _linalg.scale(K)
+    return Gram(K, scale=_linalg.power_of_two(exponent))
 
 
 def _radial_gram(

@@ -217,8 +217,9 @@ class BaseIndex(BaseEstimator, metaclass=ABCMeta):
 
     def _score(self, X: Array, y: Array, sample_weight: Array | None) -> float:
         check_is_fitted(self)
+        if getattr(X, "ndim", 2) == 2:  # anything else is refused by the next line, in other words
+            _sklearn.check_features(self, X, reset=False)
         X_checked, y_checked, weights = self._check_data(X, y, sample_weight)
-        _sklearn.check_features(self, X, reset=False)
         width = 1 if len(y_checked.shape) == 1 else int(y_checked.shape[1])
         if width != self.n_features_y_in_:
             raise ValueError(
