@@ -316,7 +316,10 @@ def _pick(args: argparse.Namespace, a: Layers, b: Layers | None) -> tuple[Layers
 
 
 def _text(table: SimilarityTable) -> str:
-    return str(table.to_frame().to_string(float_format="{:.3f}".format, na_rep="-"))
+    from sklearn_cka.display import default_format, format_value
+
+    spec = default_format(table.values, decimals=3)
+    return str(table.to_frame().to_string(float_format=lambda value: format_value(value, spec), na_rep="-"))
 
 
 def _write_table(table: SimilarityTable, path: Path) -> None:
@@ -336,12 +339,15 @@ def _write_table(table: SimilarityTable, path: Path) -> None:
 
 
 def _draw(table: SimilarityTable, path: Path, **options: Any) -> None:
-    from matplotlib.figure import Figure
+    import matplotlib
 
-    rows, columns = table.values.shape
-    figure = Figure(figsize=(max(5.0, 2.5 + 0.35 * columns), max(4.0, 1.5 + 0.35 * rows)), layout="constrained")
-    table.plot(ax=figure.add_subplot(), **options)
+    if "matplotlib.pyplot" not in sys.modules:
+        matplotlib.use("agg")  # a file needs no window, which there may be no screen for
+    import matplotlib.pyplot as plt
+
+    figure = table.plot(**options).figure_
     figure.savefig(path, dpi=150)
+    plt.close(figure)
 
 
 def _demo(args: argparse.Namespace) -> None:
@@ -370,7 +376,9 @@ def _demo(args: argparse.Namespace) -> None:
     )
     print(_text(table), end="\n\n")
     if can_draw:
-        _draw(table, args.out, values_format=".2f")
+        # From just below the smallest value on, so that the colours of the others differ visibly.
+        limits = {"vmin": np.floor(10 * table.values.min()) / 10}
+        _draw(table, args.out, im_kw=limits, row_label="first network", column_label="second network")
         print(f"Heat map written to {args.out}")
     else:
         print(f"For the heat map install matplotlib and run the demo again: {INSTALL_PLOT}")
@@ -390,6 +398,7 @@ def _two_digit_networks(seed: int, *, quiet: bool) -> tuple[list[Any], Any, list
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
     from sklearn.neural_network import MLPClassifier
+    from threadpoolctl import threadpool_limits
     from tqdm import tqdm
 
     images, digits = load_digits(return_X_y=True)
@@ -398,13 +407,18 @@ def _two_digit_networks(seed: int, *, quiet: bool) -> tuple[list[Any], Any, list
     )
     n_epochs = 40
     networks = [
-        MLPClassifier((512, 256, 128, 64), activation="tanh", batch_size=64, random_state=seed + i) for i in range(2)
+        MLPClassifier((512, 256, 64), activation="tanh", batch_size=64, random_state=seed + i) for i in range(2)
     ]
     for number, network in enumerate(networks, start=1):
-        epochs = tqdm(range(n_epochs), desc=f"training network {number} of 2", unit="epoch", disable=quiet)
-        for _ in epochs:
-            network.partial_fit(seen, seen_digits, classes=np.arange(10))
-            epochs.set_postfix(loss=f"{network.loss_:.4f}", refresh=False)
+        # The products of a small network are too small to share: threads would wait for each other.
+        with (
+            threadpool_limits(1),
+            tqdm(total=n_epochs, desc=f"training network {number} of 2", unit="epoch", disable=quiet) as progress,
+        ):
+            for _ in range(n_epochs):
+                network.partial_fit(seen, seen_digits, classes=np.arange(10))
+                progress.set_postfix(loss=f"{network.loss_:.4f}", refresh=False)
+                progress.update()
     return networks, unseen, [network.score(unseen, unseen_digits) for network in networks]
 
 
