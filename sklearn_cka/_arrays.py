@@ -45,6 +45,11 @@ def device(x: Array) -> Any:
     return array_api_compat.device(x)
 
 
+def is_torch(x: Array) -> bool:
+    """Whether `x` is a torch tensor."""
+    return bool(array_api_compat.is_torch_array(x))
+
+
 def is_writable_namespace(x: Array) -> bool:
     """Whether arrays of this kind can be written in place (those of JAX cannot)."""
     return not array_api_compat.is_jax_array(x)
@@ -143,7 +148,9 @@ def fill_diagonal(matrix: Array, value: float) -> Array:
         return matrix.fill_diagonal_(value)
     xp = namespace(matrix)
     index = xp.arange(matrix.shape[0], device=device(matrix))
-    return xp.where(index[:, None] == index[None, :], xp.asarray(value, dtype=matrix.dtype, device=device(matrix)), matrix)
+    return xp.where(
+        index[:, None] == index[None, :], xp.asarray(value, dtype=matrix.dtype, device=device(matrix)), matrix
+    )
 
 
 def diagonal(matrix: Array) -> Array:

@@ -24,6 +24,8 @@ _CONSTANT_ULPS = 2.0
 _SAFE_EXPONENT = 12
 # Squared distances below this share of the squared norms are taken again from the differences themselves.
 _CLOSE = {"float32": 2e-3, "float64": 1e-6}
+# How many times longer than wide a matrix is before a QR decomposition pays ahead of its SVD.
+_QR_RATIO = 1.5
 # Numbers gathered at a time while close pairs are taken again.
 _GATHER = 4_000_000
 
@@ -80,7 +82,7 @@ def center(X: Array, weights: Array | None = None) -> Centered:
         exponent = math.frexp(largest)[1]
         exponent = exponent if abs(exponent) > _SAFE_EXPONENT else 0
     if exponent:
-        values = _scale_by_power_of_two(values, -exponent)
+        values = scale_by_power_of_two(values, -exponent)
     shift = column_means(values, weights)
     values -= xp.astype(shift, values.dtype)[None, :]
     mean = xp.astype(first[0, :], xp.float64) + shift * 2.0**exponent
@@ -94,7 +96,7 @@ def scale(X: Array) -> tuple[Array, int]:
     exponent = math.frexp(largest)[1] if largest > 0.0 else 0
     if abs(exponent) <= _SAFE_EXPONENT:
         return X, 0
-    return _scale_by_power_of_two(X, -exponent), exponent
+    return scale_by_power_of_two(X, -exponent), exponent
 
 
 def power_of_two(exponent: int) -> float:
@@ -102,7 +104,7 @@ def power_of_two(exponent: int) -> float:
     return math.ldexp(1.0, exponent) if exponent <= 1023 else math.inf
 
 
-def _scale_by_power_of_two(x: Array, exponent: int) -> Array:
+def scale_by_power_of_two(x: Array, exponent: int) -> Array:
     """Multiply by ``2**exponent`` in steps that are representable in float32."""
     while exponent:
         step = max(-100, min(100, exponent))
@@ -179,9 +181,10 @@ def _refine_close(distances: Array, X: Array, Y: Array, squares_x: Array, square
         block = distances[rows, :]
         close = block < share * (squares_x[rows, None] + squares_y[None, :])
         if same:  # the diagonal is close by nature and set by the caller
-            close &= xp.arange(rows.start, rows.stop, device=_arrays.device(X))[:, None] != xp.arange(
-                Y.shape[0], device=_arrays.device(X)
-            )[None, :]
+            close &= (
+                xp.arange(rows.start, rows.stop, device=_arrays.device(X))[:, None]
+                != xp.arange(Y.shape[0], device=_arrays.device(X))[None, :]
+            )
         if bool(xp.any(close)):
             block = _replace_close(xp, block, close, X[rows, :], Y)
             if _arrays.is_writable_namespace(X):
@@ -264,3 +267,49 @@ def clip_rounding(value: float, low: float, high: float, tolerance: float) -> fl
     if low - tolerance <= value < low:
         return low
     return value
+
+
+def thin_svd(X: Array, *, right: bool = True) -> tuple[Array, Array, Array | None]:
+    """Return U (n, r), s (r,) in float64 and V (p, r) of a thin SVD, cut to the effective rank r.
+
+    Singular values above ``s_max * max(n, p) * eps`` are kept, eps that of the data type: what a matrix in float32
+    holds below that is rounding. A matrix that is not zero has rank 1 or more. A matrix much longer than wide, or
+    the reverse, is first brought to triangular form. ``right=False`` spares what only V needs (V may then be None).
+    """
+    xp = _arrays.namespace(X)
+    n, p = X.shape
+    V: Array | None
+    if n > _QR_RATIO * p and not _arrays.is_numpy(X):  # LAPACK's gesdd, which NumPy calls, does so by itself
+        Q, R = xp.linalg.qr(X)
+        left, s, Vt = xp.linalg.svd(R, full_matrices=False)
+        U, V = Q @ left, xp.matrix_transpose(Vt)
+    elif p > _QR_RATIO * n and not right:
+        U, s, _ = xp.linalg.svd(xp.matrix_transpose(_triangular_factor(xp.matrix_transpose(X))), full_matrices=False)
+        V = None
+    elif p > _QR_RATIO * n and not _arrays.is_numpy(X):
+        Q, R = xp.linalg.qr(xp.matrix_transpose(X))
+        U, s, Vt = xp.linalg.svd(xp.matrix_transpose(R), full_matrices=False)
+        V = Q @ xp.matrix_transpose(Vt)
+    else:
+        U, s, Vt = xp.linalg.svd(X, full_matrices=False)
+        V = xp.matrix_transpose(Vt)
+    s = xp.astype(s, xp.float64)
+    largest = float(s[0])
+    rank = int(xp.count_nonzero(s > largest * max(n, p) * _arrays.eps(X)))
+    rank = max(rank, 1) if largest > 0.0 else 0
+    return U[:, :rank], s[:rank], None if V is None else V[:, :rank]
+
+
+def _triangular_factor(X: Array) -> Array:
+    """Return R of the QR decomposition of `X`, without Q where the library can spare it."""
+    xp = _arrays.namespace(X)
+    if _arrays.is_numpy(X) or _arrays.is_torch(X):
+        R = xp.linalg.qr(X, mode="r")
+        return R if _arrays.is_numpy(X) else R[1]
+    return xp.linalg.qr(X)[1]
+
+
+def nuclear_norm(X: Array) -> float:
+    """Return the sum of the singular values of `X`, added up in float64."""
+    xp = _arrays.namespace(X)
+    return float(xp.sum(xp.linalg.svdvals(X), dtype=xp.float64))

@@ -260,24 +260,24 @@ class BaseIndex(BaseEstimator, metaclass=ABCMeta):
         """Return the least number of rows, and who requires them."""
         return self.properties.min_samples, type(self).__name__
 
-    def _check_data(
-        self, X: Array, y: Array, sample_weight: Array | None
-    ) -> tuple[Array, Array, Array | None]:
+    def _check_data(self, X: Array, y: Array, sample_weight: Array | None) -> tuple[Array, Array, Array | None]:
         """Return both representations as checked arrays of one library, device and precision, and the weights."""
         if y is None:
-            raise ValueError(
-                f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
-            )
+            raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
         X_checked, y_checked = self._check_X(X, "X"), self._check_y(y, "y")
         _validation.check_same_rows(X_checked, y_checked)
         _validation.check_row_labels(_validation.row_labels(X), _validation.row_labels(y), "X", "y")
         y_checked = _arrays.like(y_checked, X_checked)
-        X_checked, y_checked = _arrays.same_precision(X_checked, y_checked)
+        X_checked, y_checked = self._match_precision(X_checked, y_checked)
         self._check_widths(X_checked, y_checked, "X", "y")
         if sample_weight is None:
             return X_checked, y_checked, None
         weights = _validation.check_weights(sample_weight, X_checked)
         return self._check_weighted(X_checked, y_checked, weights)
+
+    def _match_precision(self, X: Array, y: Array) -> tuple[Array, Array]:
+        """Return both representations as they are to be computed with; by default in the wider of their types."""
+        return _arrays.same_precision(X, y)
 
     def _check_weighted(self, X: Array, y: Array, weights: Array) -> tuple[Array, Array, Array | None]:
         raise ValueError(f"{type(self).__name__} takes no sample_weight.")
@@ -407,6 +407,8 @@ class WeightedIndex(BaseIndex):
         if X.shape[0] < minimum:
             shape = tuple(X.shape)
             raise ValueError(
-                _validation.too_few_samples("X", X.shape[0], shape, minimum, f"{required_by}, of positive sample_weight")
+                _validation.too_few_samples(
+                    "X", X.shape[0], shape, minimum, f"{required_by}, of positive sample_weight"
+                )
             )
         return X, y, weights
