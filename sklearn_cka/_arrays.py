@@ -139,6 +139,14 @@ def to_float(x: Any) -> float:
     return float(x)
 
 
+def count(mask: Array) -> int:
+    """Return how many entries of a boolean array are true."""
+    if is_numpy(mask):
+        return int(np.count_nonzero(mask))
+    xp = namespace(mask)
+    return int(xp.sum(xp.astype(mask, xp.int64)))
+
+
 def fill_diagonal(matrix: Array, value: float) -> Array:
     """Return the square `matrix` with its diagonal set to `value`, in place where the library allows it."""
     if is_numpy(matrix):

@@ -252,7 +252,7 @@ def order_statistics(values: Array, ranks: list[int]) -> list[float]:
         margin = 4 * math.isqrt(m)
         low = sample[max(0, min(ranks) * m // size - margin)]
         high = sample[min(m - 1, max(ranks) * m // size + margin)]
-        below = int(xp.count_nonzero(values < low))
+        below = _arrays.count(values < low)
         inside = xp.sort(values[(values >= low) & (values <= high)])
         if below <= min(ranks) and max(ranks) < below + inside.shape[0]:
             return [float(inside[rank - below]) for rank in ranks]

@@ -572,7 +572,7 @@ def _typical_distance(
         low, high = _linalg.order_statistics(distances, [(n * n - 1) // 2, n * n // 2])
         m = math.sqrt((square(low) + square(high)) / 2)
     if m == 0.0:
-        zeros = n * n - int(_arrays.namespace(distances).count_nonzero(distances))
+        zeros = n * n - _arrays.count(distances != 0.0)
         rest = n * n - zeros
         low, high = _linalg.order_statistics(distances, [zeros + (rest - 1) // 2, zeros + rest // 2])
         m = math.sqrt((square(low) + square(high)) / 2) if rule == "median_nonzero" else (root(low) + root(high)) / 2

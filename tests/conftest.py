@@ -11,11 +11,16 @@ import re
 import sys
 from collections import Counter
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 # Before the first import of SciPy, which reads this only once: scikit-learn's array API checks depend on it.
-os.environ.setdefault("SCIPY_ARRAY_API", "1")
+# It refuses them with a SciPy older than 1.14, and leaves them out where the variable is not set.
+if tuple(map(int, version("scipy").split(".")[:2])) >= (1, 14):
+    os.environ.setdefault("SCIPY_ARRAY_API", "1")
+else:
+    os.environ.pop("SCIPY_ARRAY_API", None)
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 import numpy as np
