@@ -89,8 +89,7 @@ class PairedTransformer(BaseEstimator):
 
     >>> import numpy as np
     >>> from sklearn.decomposition import PCA
-    >>> from sklearn_cka import CKA
-    >>> from sklearn_cka.compose import PairedTransformer
+    >>> from sklearn_cka import CKA, PairedTransformer
     >>> rng = np.random.default_rng(0)
     >>> signals = rng.normal(size=(100, 3))
     >>> X = signals @ rng.normal(size=(3, 200)) + 3 * rng.normal(size=(100, 200))

@@ -91,7 +91,7 @@ def extract_layers(model: Any, X: Any, *, layers: str | Iterable[str] | None = N
     >>> from sklearn.linear_model import LogisticRegression
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import StandardScaler
-    >>> from sklearn_cka.extract import extract_layers
+    >>> from sklearn_cka import extract_layers
     >>> X, y = load_iris(return_X_y=True)
     >>> model = make_pipeline(StandardScaler(), PCA(2), LogisticRegression()).fit(X, y)
     >>> layers = extract_layers(model, X)
