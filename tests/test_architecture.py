@@ -12,6 +12,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "sklearn_cka"
 FLOORS = {
     "_arrays": 1,
     "_sklearn": 1,
+    "datasets": 1,
     "display": 1,
     "exceptions": 1,
     "_linalg": 2,
@@ -27,8 +28,8 @@ FLOORS = {
     "testing": 6,
     "selection": 7,
     "cli": 8,
+    "__init__": 8,
     "__main__": 9,
-    "__init__": 9,
 }
 MODULES = {
     ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): path for path in sorted(PACKAGE.rglob("*.py"))

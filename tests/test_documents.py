@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from sklearn_cka import kernels
+from sklearn_cka.indexes import _registry
+
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -22,6 +25,9 @@ def blocks(document, language):
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_python_of_the_document_runs_and_prints_what_it_shows(document, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    # What a document registers is gone with it.
+    monkeypatch.setattr(kernels, "_KERNELS", dict(kernels._KERNELS))
+    monkeypatch.setattr(_registry, "_INDEXES", dict(_registry._INDEXES))
     namespace = {"__name__": "__main__"}
     parser = doctest.DocTestParser()
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
