@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from sklearn_cka import _arrays
 from sklearn_cka._arrays import Array
 
@@ -303,9 +305,10 @@ def thin_svd(X: Array, *, right: bool = True) -> tuple[Array, Array, Array | Non
 def _triangular_factor(X: Array) -> Array:
     """Return R of the QR decomposition of `X`, without Q where the library can spare it."""
     xp = _arrays.namespace(X)
-    if _arrays.is_numpy(X) or _arrays.is_torch(X):
-        R = xp.linalg.qr(X, mode="r")
-        return R if _arrays.is_numpy(X) else R[1]
+    if _arrays.is_numpy(X):
+        return np.linalg.qr(X, mode="r")
+    if _arrays.is_torch(X):
+        return xp.linalg.qr(X, mode="r")[1]
     return xp.linalg.qr(X)[1]
 
 
