@@ -11,11 +11,11 @@ import ast
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # a command imports what it needs, so that --help and --version answer at once
     from sklearn_cka.indexes._base import BaseIndex
@@ -83,11 +83,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         _print_error(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else error)
         return 1
-    except MemoryError as error:
-        _print_error(f"out of memory. {error}".strip())
-        return 1
-    except (DataError, ImportError, TypeError, ValueError) as error:
-        _print_error(error)
+    except (DataError, ImportError, MemoryError, TypeError, ValueError) as error:
+        _print_error(str(error) or type(error).__name__)
         return 1
     return 0
 
@@ -100,14 +97,7 @@ def _print_error(error: object) -> None:
 def _warnings_in_one_line() -> Iterator[None]:
     """Print warnings as a message for people, without the line of code that raised them."""
 
-    def show(
-        message: Warning | str,
-        category: type[Warning],
-        filename: str,
-        lineno: int,
-        file: TextIO | None = None,
-        line: str | None = None,
-    ) -> None:
+    def show(message: Warning | str, *where: object, **more: object) -> None:
         print(f"{PROGRAM}: warning: {' '.join(str(message).split())}", file=sys.stderr)
 
     with warnings.catch_warnings():
@@ -416,10 +406,20 @@ def _two_digit_networks(seed: int, *, quiet: bool) -> tuple[list[Any], Any, list
             tqdm(total=n_epochs, desc=f"training network {number} of 2", unit="epoch", disable=quiet) as progress,
         ):
             for _ in range(n_epochs):
-                network.partial_fit(seen, seen_digits, classes=np.arange(10))
+                _interruptible(network.partial_fit, seen, seen_digits, classes=np.arange(10))
                 progress.set_postfix(loss=f"{network.loss_:.4f}", refresh=False)
                 progress.update()
     return networks, unseen, [network.score(unseen, unseen_digits) for network in networks]
+
+
+def _interruptible(fit: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+    """Call a method of a scikit-learn network, which makes a warning of Ctrl-C, and let Ctrl-C through."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="Training interrupted by user")
+        try:
+            fit(*args, **kwargs)
+        except UserWarning as warning:
+            raise KeyboardInterrupt from warning
 
 
 def _list_indexes(args: argparse.Namespace) -> None:

@@ -320,6 +320,25 @@ def test_the_module_compares_files_and_shows_progress_apart_from_the_table(files
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_ctrl_c_ends_the_demo_while_it_trains(tmp_path):
+    with subprocess.Popen(
+        [sys.executable, "-m", "sklearn_cka", "demo"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+    ) as program:
+        seen = b""
+        while b" 2/40" not in seen and (more := program.stderr.read(1)):
+            seen += more
+        program.send_signal(signal.SIGINT)
+        out, err = program.communicate(timeout=60)
+    assert program.returncode == 130
+    assert out == b""
+    assert err.splitlines()[-1] == b"sklearn-cka: interrupted"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 def test_a_reader_that_leaves_ends_the_program_quietly(files):
     program = subprocess.Popen(
         [sys.executable, "-m", "sklearn_cka", "indexes"],
