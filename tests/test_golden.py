@@ -23,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn_cka.ChanceLevelWarning"
 
 def demo_inputs():
     """The inputs of the demonstration notebook of Kornblith et al. (2019): legacy generator, seed 1337."""
-    legacy = np.random.RandomState(1337)  # noqa: NPY002 (the published values belong to this generator)
+    legacy = np.random.RandomState(1337)
     X = legacy.randn(100, 10)
     return X, legacy.randn(100, 10) + X
 
