@@ -1,5 +1,6 @@
-"""Compare representations, scikit-learn style: activations of neural networks, or any two matrices over the same rows."""
+"""Compare representations, scikit-learn style: activations of neural networks, or any matrices over the same rows."""
 
+from sklearn_cka._bandwidths import bandwidth_rule_names, median_distance
 from sklearn_cka.compose import PairedTransformer
 from sklearn_cka.display import SimilarityDisplay
 from sklearn_cka.exceptions import (
@@ -14,13 +15,8 @@ from sklearn_cka.indexes._registry import get_index, index_names, register_index
 from sklearn_cka.indexes.cka import CKA, KernelAlignment, cka, kernel_alignment
 from sklearn_cka.indexes.distance_correlation import DistanceCorrelation, distance_correlation
 from sklearn_cka.indexes.hsic import HSIC, hsic
-from sklearn_cka.kernels import (
-    bandwidth_rule_names,
-    kernel_names,
-    median_distance,
-    pairwise_kernel,
-    register_kernel,
-)
+from sklearn_cka.indexes.rsa import RSA, rdm, rsa
+from sklearn_cka.kernels import kernel_names, pairwise_kernel, register_kernel
 from sklearn_cka.layers import Layers
 from sklearn_cka.pairwise import SimilarityTable, compare_layers
 from sklearn_cka.selection import permutation_z_scorer
@@ -30,6 +26,7 @@ __version__ = "0.1.0"
 __all__ = [
     "CKA",
     "HSIC",
+    "RSA",
     "BaseIndex",
     "ChanceLevelWarning",
     "DegenerateSimilarityWarning",
@@ -56,7 +53,9 @@ __all__ = [
     "median_distance",
     "pairwise_kernel",
     "permutation_z_scorer",
+    "rdm",
     "register_index",
     "register_kernel",
+    "rsa",
     "similarity",
 ]

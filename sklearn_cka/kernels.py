@@ -3,7 +3,7 @@
 Names and parameters are those of :mod:`sklearn.metrics.pairwise`, whose registry is read and never changed; two
 kernels of the field are added, ``"distance"`` (minus the Euclidean distance) and ``"delta"`` (equal labels). The
 Gaussian and Laplacian kernels take a `bandwidth` in units of a typical distance within the representation itself:
-``sigma = bandwidth * m``, with m by one of the rules of :func:`bandwidth_rule_names`. Two representations
+``sigma = bandwidth * m``, with m by one of the rules of :mod:`sklearn_cka._bandwidths`. Two representations
 therefore each get their own sigma.
 
 To add a kernel, write a function ``f(X, Y, **params) -> (n_x, n_y)`` and call :func:`register_kernel`.
@@ -17,19 +17,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-from sklearn.utils import check_random_state
-
-from sklearn_cka import _arrays, _linalg, _validation
+from sklearn_cka import _arrays, _bandwidths, _linalg, _validation
 from sklearn_cka._arrays import Array
 from sklearn_cka._sklearn import GaussianProcessKernel
 
-__all__ = ["bandwidth_rule_names", "kernel_names", "median_distance", "pairwise_kernel", "register_kernel"]
+__all__ = ["kernel_names", "pairwise_kernel", "register_kernel"]
 
-#: Above this number of rows a bandwidth rule looks at a seeded random subset of this many rows.
-MAX_BANDWIDTH_ROWS = 5_000
-
-_RULES = ("median", "median_with_self", "median_nonzero", "mean", "none")
 _ALIASES = {"poly": "polynomial", "gaussian": "rbf"}
 
 
@@ -133,27 +126,6 @@ def kernel_names() -> list[str]:
     return sorted(_KERNELS)
 
 
-def bandwidth_rule_names() -> list[str]:
-    """Return the names of the rules for the distance m in ``sigma = bandwidth * m``.
-
-    ========================  =====================================================================================
-    ``"median"``              median of the n (n - 1) / 2 distances between different rows (the default)
-    ``"median_with_self"``    root of the median of all n * n squared distances, zero diagonal included
-                              (the notebook of Kornblith et al. 2019)
-    ``"median_nonzero"``      root of the median of the squared distances that are greater than 0
-    ``"mean"``                root of the mean of the squared distances between different rows
-    ``"none"``                1: `bandwidth` is sigma itself
-    ========================  =====================================================================================
-
-    Examples
-    --------
-    >>> from sklearn_cka import bandwidth_rule_names
-    >>> bandwidth_rule_names()
-    ['median', 'median_with_self', 'median_nonzero', 'mean', 'none']
-    """
-    return list(_RULES)
-
-
 def register_kernel(name: str, function: Callable[..., Array], *, overwrite: bool = False) -> None:
     """Make a kernel of your own available by name wherever a kernel is asked for.
 
@@ -223,13 +195,6 @@ def takes(name: str, parameter: str) -> bool:
     return name not in _KERNELS or parameter in _KERNELS[name].params
 
 
-def check_bandwidth(bandwidth: Any, rule: Any) -> None:
-    """Raise ValueError unless `bandwidth` is a positive finite number and `rule` one of the rules."""
-    if rule not in _RULES:
-        raise ValueError(f"Unknown bandwidth_rule {rule!r}. Valid rules are {', '.join(_RULES)}.")
-    _validation.check_positive("bandwidth", bandwidth)
-
-
 def kernel_invariances(kernel: Any, bandwidth_rule: str, gamma: float | None) -> frozenset[str] | None:
     """Return what a centred Gram matrix of this kernel is unchanged by (up to a factor), None if that is not known."""
     if not isinstance(kernel, str) or canonical(kernel) not in _BUILT_IN:
@@ -276,7 +241,7 @@ def pairwise_kernel(
         For ``"rbf"`` and ``"laplacian"``: sigma in units of m, the typical distance between the rows of `X`
         (Euclidean for rbf, sum of absolute differences for laplacian).
     bandwidth_rule : str, default="median"
-        How m is found, see :func:`bandwidth_rule_names`; ``"none"`` makes `bandwidth` sigma itself.
+        How m is found, see :func:`~sklearn_cka.bandwidth_rule_names`; ``"none"`` makes `bandwidth` sigma itself.
     gamma : float, default=None
         scikit-learn's parameter: ``exp(-gamma d^2)`` for rbf, ``exp(-gamma d)`` for laplacian, where it overrides
         `bandwidth`; for other kernels as in :mod:`sklearn.metrics.pairwise`.
@@ -308,7 +273,7 @@ def pairwise_kernel(
     array([1.      , 0.367879, 0.018316])
     """
     kernel = check_kernel(kernel)
-    check_bandwidth(bandwidth, bandwidth_rule)
+    _bandwidths.check_bandwidth(bandwidth, bandwidth_rule)
     options = dict(params) if gamma is None else {**params, "gamma": gamma}
     check_kernel_params(kernel, options)
     X = _validation.check_labels(X, "X") if kernel == "delta" else _validation.check_matrix(X, "X")
@@ -342,7 +307,9 @@ def _cross_kernel(
     if kernel == "distance" or (isinstance(kernel, str) and _KERNELS[kernel].has_bandwidth):
         if kernel == "laplacian":
             if gamma is None:
-                gamma = 1.0 / (bandwidth * _typical_distance(_linalg.manhattan_distances(X, X), rule, squared=False))
+                gamma = 1.0 / (
+                    bandwidth * _bandwidths.typical_distance(_linalg.manhattan_distances(X, X), rule, squared=False)
+                )
             return xp.exp(_linalg.manhattan_distances(X, Y) * -gamma)
         both = _linalg.center(xp.concat([X, Y], axis=0))
         A, B = both.values[: X.shape[0], :], both.values[X.shape[0] :, :]
@@ -350,7 +317,7 @@ def _cross_kernel(
         if kernel == "distance":
             return xp.sqrt(_linalg.cross_squared_distances(A, B)) * -unit
         if gamma is None:
-            sigma = bandwidth * _typical_distance(_linalg.squared_distances(A), rule, unit=unit)
+            sigma = bandwidth * _bandwidths.typical_distance(_linalg.squared_distances(A), rule, unit=unit)
         else:
             sigma = math.sqrt(0.5 / gamma)
         return xp.exp(_linalg.cross_squared_distances(A, B) * (-0.5 / (sigma / unit) ** 2))
@@ -369,8 +336,8 @@ def _call(kernel: Any, X: Array, Y: Array, gamma: float | None, params: Mapping[
     K = function(X, Y, **options)
     if getattr(K, "shape", None) != (X.shape[0], Y.shape[0]):
         raise ValueError(
-            f"kernel {kernel!r} returned {getattr(K, 'shape', type(K).__name__)} for {X.shape[0]} and {Y.shape[0]} rows; "
-            f"it must take two whole matrices and return an array of shape ({X.shape[0]}, {Y.shape[0]})."
+            f"kernel {kernel!r} returned {getattr(K, 'shape', type(K).__name__)} for {X.shape[0]} and {Y.shape[0]}"
+            f" rows; it must take two whole matrices and return an array of shape ({X.shape[0]}, {Y.shape[0]})."
         )
     return K
 
@@ -457,11 +424,11 @@ def _radial_gram(
         if centered.is_constant:  # every distance is 0 and the kernel 1 at any bandwidth
             sigma = bandwidth if rule == "none" else math.nan
         else:
-            sample = _bandwidth_rows(X.shape[0])
-            inside = distances if sample is None else _sub_square(distances, sample)
+            sample = _bandwidths.subset_rows(X.shape[0])
+            inside = distances if sample is None else _bandwidths.sub_square(distances, sample)
             if sample is not None and weights is not None:
                 weights = xp.take(weights, xp.asarray(sample, device=_arrays.device(X)))
-            typical = _typical_distance(inside, rule, squared=squared, unit=unit, weights=weights)
+            typical = _bandwidths.typical_distance(inside, rule, squared=squared, unit=unit, weights=weights)
             sigma = bandwidth * typical
     if centered.is_constant:
         K = xp.ones_like(distances) if exact else xp.zeros_like(distances)
@@ -482,133 +449,3 @@ def _radial_gram(
 def _equal_labels(a: Array, b: Array) -> Array:
     xp = _arrays.namespace(a)
     return xp.astype(a[:, None] == b[None, :], xp.float64)
-
-
-def median_distance(X: Array, rule: str = "median", *, random_state: Any = 0) -> float:
-    """Return the typical Euclidean distance m between the rows of X, the unit of every `bandwidth`.
-
-    Parameters
-    ----------
-    X : array of shape (n_samples, n_features)
-        A representation. Above 5,000 rows a random subset of 5,000 rows is looked at.
-    rule : str, default="median"
-        One of :func:`bandwidth_rule_names`.
-    random_state : int, RandomState instance or None, default=0
-        Chooses the subset of rows.
-
-    Returns
-    -------
-    m : float
-        The distance, in units of `X`; greater than 0. Where most rows repeat, so that the rule gives 0, it is the
-        median of the distances that are not 0.
-
-    Raises
-    ------
-    ValueError
-        If all rows are equal, since no distance is typical then, or the rule is unknown.
-
-    Examples
-    --------
-    >>> from sklearn_cka import median_distance
-    >>> median_distance([[0.0], [1.0], [3.0]])
-    2.0
-    """
-    check_bandwidth(1.0, rule)
-    X = _validation.check_matrix(X, "X", min_samples=2)
-    rows = _bandwidth_rows(X.shape[0], random_state)
-    if rows is not None:
-        xp = _arrays.namespace(X)
-        X = xp.take(X, xp.asarray(rows, device=_arrays.device(X)), axis=0)
-    centered = _linalg.center(X)
-    if centered.is_constant and rule != "none":
-        raise ValueError("All rows of X are equal, so that there is no typical distance between them.")
-    return _typical_distance(_linalg.squared_distances(centered.values), rule, unit=2.0**centered.exponent)
-
-
-def _bandwidth_rows(n: int, random_state: Any = 0) -> np.ndarray | None:
-    """Return the sorted rows from which a bandwidth is estimated, or None for all of them."""
-    if n <= MAX_BANDWIDTH_ROWS:
-        return None
-    return np.sort(check_random_state(random_state).choice(n, MAX_BANDWIDTH_ROWS, replace=False))
-
-
-def _sub_square(matrix: Array, rows: np.ndarray) -> Array:
-    xp = _arrays.namespace(matrix)
-    index = xp.asarray(rows, device=_arrays.device(matrix))
-    return xp.take(xp.take(matrix, index, axis=0), index, axis=1)
-
-
-def _typical_distance(
-    distances: Array,
-    rule: str,
-    *,
-    squared: bool = True,
-    unit: float = 1.0,
-    weights: Array | None = None,
-) -> float:
-    """Apply a bandwidth rule to a square matrix of (squared) distances with a zero diagonal."""
-    if rule == "none":
-        return 1.0
-    if weights is not None:
-        return unit * _weighted_typical_distance(distances, weights, rule, squared=squared)
-    n = distances.shape[0]
-
-    def root(value: float) -> float:
-        return math.sqrt(value) if squared else value
-
-    def square(value: float) -> float:
-        return value if squared else value**2
-
-    m = 0.0
-    if rule == "mean":
-        xp = _arrays.namespace(distances)
-        total = float(xp.sum(distances, dtype=xp.float64)) if squared else _linalg.sum_of_squares(distances)
-        m = math.sqrt(total / (n * (n - 1)))
-    elif rule == "median":
-        pairs = n * (n - 1) // 2
-        low, high = _linalg.order_statistics(distances, [n + pairs - 1, n + pairs])
-        m = (root(low) + root(high)) / 2
-    elif rule == "median_with_self":
-        low, high = _linalg.order_statistics(distances, [(n * n - 1) // 2, n * n // 2])
-        m = math.sqrt((square(low) + square(high)) / 2)
-    if m == 0.0:
-        zeros = n * n - _arrays.count(distances != 0.0)
-        rest = n * n - zeros
-        low, high = _linalg.order_statistics(distances, [zeros + (rest - 1) // 2, zeros + rest // 2])
-        m = math.sqrt((square(low) + square(high)) / 2) if rule == "median_nonzero" else (root(low) + root(high)) / 2
-    return unit * m
-
-
-def _weighted_typical_distance(distances: Array, weights: Array, rule: str, *, squared: bool) -> float:
-    """Apply a bandwidth rule to rows that count `weights` times, copies of one row being at distance 0."""
-    d = _arrays.to_numpy(distances).astype(np.float64)
-    w = _arrays.to_numpy(weights).astype(np.float64)
-    counts = np.outer(w, w)
-    if rule != "median_with_self":
-        np.fill_diagonal(counts, np.maximum(w * (w - 1.0), 0.0))
-    d, counts = (d if squared else d**2).ravel(), counts.ravel()
-    if rule == "mean":
-        return math.sqrt(float(d @ counts) / float(counts.sum()))
-    m = 0.0
-    if rule == "median":
-        m = _weighted_median(np.sqrt(d), counts)
-    elif rule == "median_with_self":
-        m = math.sqrt(_weighted_median(d, counts))
-    if m == 0.0:
-        apart = d > 0
-        d, counts = d[apart], counts[apart]
-        m = math.sqrt(_weighted_median(d, counts)) if rule == "median_nonzero" else _weighted_median(np.sqrt(d), counts)
-    return m
-
-
-def _weighted_median(values: np.ndarray, counts: np.ndarray) -> float:
-    """Return the median of `values`, each counted `counts` times; the middle of two where they meet."""
-    keep = counts > 0
-    values, counts = values[keep], counts[keep]
-    order = np.argsort(values)
-    values, cumulative = values[order], np.cumsum(counts[order])
-    half = cumulative[-1] / 2.0
-    at = int(np.searchsorted(cumulative, half * (1.0 - 1e-12)))
-    if abs(cumulative[at] - half) <= half * 1e-12 and at + 1 < len(values):
-        return float((values[at] + values[at + 1]) / 2.0)
-    return float(values[at])

@@ -248,7 +248,9 @@ def _check_row_order(c: _Context) -> None:
         return
     X, y = c.pair()
     order = c.rng.permutation(len(X))
-    _close(c.value(X[order], y[order]), c.value(X, y), _EXACT, "the same new order of rows on both sides changes the value")
+    _close(
+        c.value(X[order], y[order]), c.value(X, y), _EXACT, "the same new order of rows on both sides changes the value"
+    )
 
 
 def _check_range(c: _Context) -> None:
@@ -279,7 +281,9 @@ def _check_forms(c: _Context) -> None:
         return
     for p, q in ((3, 2), (30, 20)):
         X, y = c.pair(p=p, q=q)
-        values = [_Context(clone(c.index).set_params(form=form), None, None, 0).value(X, y) for form in ("gram", "feature")]
+        values = [
+            _Context(clone(c.index).set_params(form=form), None, None, 0).value(X, y) for form in ("gram", "feature")
+        ]
         _close(values[0], values[1], _EXACT, "the Gram form and the feature form differ")
 
 
@@ -359,7 +363,9 @@ def _check_not_finite(c: _Context) -> None:
         try:
             clone(c.index).fit(X, y)
         except ValueError as error:
-            _require(side in str(error) and word in str(error), f"the error on {word} in {side} does not say so: {error}")
+            _require(
+                side in str(error) and word in str(error), f"the error on {word} in {side} does not say so: {error}"
+            )
         else:
             raise AssertionError(f"{word} in {side} raises no ValueError")
 

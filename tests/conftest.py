@@ -17,13 +17,13 @@ from typing import Any
 
 # Before the first import of SciPy, which reads this only once: scikit-learn's array API checks depend on it.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
-SCIPY_DISPATCHES = tuple(map(int, version("scipy").split(".")[:2])) >= (1, 14)
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+SCIPY_DISPATCHES = tuple(map(int, version("scipy").split(".")[:2])) >= (1, 14)
 BACKENDS = ("numpy", "torch", "array_api_strict")
 REQUIRED = tuple(name for name in os.environ.get("SKLEARN_CKA_REQUIRE_BACKENDS", "").split(",") if name)
 SHARED = Path(__file__).resolve().parents[2] / "shared"

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from abc import ABCMeta, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +31,12 @@ __all__ = ["BaseIndex", "IndexProperties", "WeightedIndex"]
 #: What a representation may undergo without changing an invariant index.
 TRANSFORMATIONS = ("translation", "isotropic_scaling", "permutation", "orthogonal", "invertible_linear")
 
+#: Distances that are metrics for cosines of angles, by the name under which an index declares them.
+_METRIC_FORMS: dict[str | None, Callable[[float], float]] = {
+    "arccos(s)": math.acos,
+    "sqrt(2 - 2s)": lambda s: math.sqrt(2.0 - 2.0 * s),
+}
+
 
 @dataclass(frozen=True)
 class IndexProperties:
@@ -43,12 +50,12 @@ class IndexProperties:
         Whether exchanging the two representations changes nothing.
     invariances : frozenset of str or None
         Which of ``"translation"``, ``"isotropic_scaling"``, ``"permutation"`` (of units), ``"orthogonal"`` and
-        ``"invertible_linear"`` maps of either side change nothing. What is not named does change the value. None where it is not known, as for a
-        kernel given as a function.
+        ``"invertible_linear"`` maps of either side change nothing. What is not named does change the value. None
+        where it is not known, as for a kernel given as a function.
     self_similarity : float or None
         The value of a representation with itself; None where it depends on the representation.
     metric : str or None
-        Name of the distance form that is a metric, None without one.
+        The distance form that is a metric, ``"arccos(s)"`` or ``"sqrt(2 - 2s)"`` of the similarity s; None without one.
     min_samples : int
         Least number of rows.
     equal_widths : bool
@@ -202,6 +209,53 @@ class BaseIndex(BaseEstimator, metaclass=ABCMeta):
             As :meth:`fit`.
         """
         return self._similarity(X, y, None)
+
+    def to_distance(self, similarity: float) -> float:
+        """Turn a similarity into the distance that :attr:`properties` names as its metric form.
+
+        Parameters
+        ----------
+        similarity : float
+            A value of the index.
+
+        Returns
+        -------
+        distance : float
+            0 for a representation with itself; NaN for NaN.
+
+        Raises
+        ------
+        ValueError
+            If the index has no metric form.
+        """
+        metric = self.properties.metric
+        if metric not in _METRIC_FORMS:
+            raise ValueError(f"{self!r} has no distance form that is a metric.")
+        return similarity if math.isnan(similarity) else _METRIC_FORMS[metric](max(-1.0, min(1.0, similarity)))
+
+    def distance(self, X: Array, y: Array) -> float:
+        """Return the metric form of the index, a distance, without fitting.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            First representation.
+        y : array-like of shape (n_samples, n_targets) or (n_samples,)
+            Second representation of the same rows.
+
+        Returns
+        -------
+        distance : float
+            At least 0, 0 for equal representations (up to the root of rounding), and no longer than the way over
+            any third representation.
+
+        Raises
+        ------
+        ValueError
+            If the index has no metric form (``properties.metric`` is None), or as :meth:`fit`.
+        """
+        self.to_distance(1.0)  # an index without one says so before it computes
+        return self.to_distance(self._similarity(X, y, None))
 
     # The template. Families override the steps, not the sequence.
 

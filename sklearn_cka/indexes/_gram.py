@@ -86,7 +86,7 @@ class GramEmbedding:
     @cached_property
     def weighted_features(self) -> Array:
         """Features with every row multiplied by the root of its weight."""
-        if self.weights is None:
+        if self.weights is None or self.features is None:
             return self.features
         xp = _arrays.namespace(self.features)
         return self.features * xp.astype(xp.sqrt(self.weights), self.features.dtype)[:, None]

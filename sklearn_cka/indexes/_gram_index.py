@@ -14,7 +14,7 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_cka import _arrays, _linalg, _validation, kernels
+from sklearn_cka import _arrays, _bandwidths, _linalg, _validation, kernels
 from sklearn_cka._arrays import Array
 from sklearn_cka.exceptions import ChanceLevelWarning, SimilarityWarning, UndefinedSimilarityWarning, warn
 from sklearn_cka.indexes._base import WeightedIndex
@@ -201,7 +201,7 @@ class GramIndex(WeightedIndex):
             if lowest < 1.0 or total <= 3.0:
                 raise ValueError(
                     "sample_weight counts repetitions of rows for a debiased estimate: every weight must be 0 or at"
-                    f" least 1 and their sum greater than 3; got a smallest weight of {lowest:g} and a sum of {total:g}."
+                    f" least 1 and their sum greater than 3; got a smallest of {lowest:g}, a sum of {total:g}."
                 )
         return kept
 
@@ -288,9 +288,7 @@ class CenteredGramIndex(GramIndex):
             return math.nan
         return (a.inner(b, form) - mean) / math.sqrt(variance)
 
-    def diagnose(
-        self, a: GramEmbedding, b: GramEmbedding, similarity: float, chance: float
-    ) -> list[SimilarityWarning]:
+    def diagnose(self, a: GramEmbedding, b: GramEmbedding, similarity: float, chance: float) -> list[SimilarityWarning]:
         """Warn of an undefined value, and of a biased one that is mostly chance."""
         found = super().diagnose(a, b, similarity, chance)
         if self._warns_of_chance and chance > _NEGLIGIBLE_CHANCE and chance > _MOSTLY_CHANCE * similarity:
@@ -319,6 +317,7 @@ class KernelParamsMixin:
     kernel_params: Mapping[str, Any] | None
     kernel_params_y: Mapping[str, Any] | None
     form: str
+    _is_centered: bool
 
     def _specs(self) -> tuple[KernelSpec, KernelSpec]:
         if self._is_plain:
@@ -358,7 +357,7 @@ class KernelParamsMixin:
             if all(spec.gamma is None for spec in self._specs()):
                 raise ValueError(f"gamma was given, but the kernel {self.kernel!r} has no parameter gamma.")
         for spec in self._specs():
-            kernels.check_bandwidth(spec.bandwidth, spec.bandwidth_rule)
+            _bandwidths.check_bandwidth(spec.bandwidth, spec.bandwidth_rule)
             kernels.check_kernel_params(spec.kernel, spec.params)
         if self.form == "feature" and any(spec.kernel != "linear" for spec in self._specs()):
             raise ValueError('form="feature" is for the linear kernel, which alone has an exact feature form.')
@@ -374,9 +373,9 @@ class KernelParamsMixin:
             and self.gamma is None
             and self.kernel_params is None
             and self.kernel_params_y is None
-            and isinstance(self.bandwidth, float)
+            and type(self.bandwidth) is float
             and self.bandwidth == 1.0
-            and isinstance(self.bandwidth_rule, str)
+            and type(self.bandwidth_rule) is str
             and self.bandwidth_rule == "median"
         )
 
@@ -391,5 +390,3 @@ class KernelParamsMixin:
         """Return what centred Gram matrices of both kernels are unchanged by, None if that is not known."""
         x, y = (kernels.kernel_invariances(s.kernel, s.bandwidth_rule, s.gamma) for s in self._specs())
         return None if x is None or y is None else x & y
-
-

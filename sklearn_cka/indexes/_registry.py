@@ -10,6 +10,7 @@ from sklearn_cka.indexes._base import BaseIndex
 from sklearn_cka.indexes.cka import CKA, KernelAlignment
 from sklearn_cka.indexes.distance_correlation import DistanceCorrelation
 from sklearn_cka.indexes.hsic import HSIC
+from sklearn_cka.indexes.rsa import RSA
 
 __all__ = ["get_index", "index_names", "register_index", "similarity"]
 
@@ -18,6 +19,7 @@ _INDEXES: dict[str, type[BaseIndex]] = {
     "hsic": HSIC,
     "kernel_alignment": KernelAlignment,
     "distance_correlation": DistanceCorrelation,
+    "rsa": RSA,
 }
 _BUILT_IN = frozenset(_INDEXES)
 
@@ -86,7 +88,7 @@ def index_name(index: BaseIndex) -> str:
     return next((name for name, kind in _INDEXES.items() if kind is type(index)), type(index).__name__)
 
 
-def register_index(name: str, index: type[BaseIndex], *, overwrite: bool = False) -> None:
+def register_index(name: str, index: Any, *, overwrite: bool = False) -> None:
     """Make an index class of your own available by name.
 
     Parameters

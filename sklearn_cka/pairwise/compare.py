@@ -102,9 +102,7 @@ def compare_layers(
         _validation.check_same_count(a.n_rows, b.n_rows, "a", "b")
         _validation.check_row_labels(a.index, b.index, "a", "b")
     one_sided = b is None and index.properties.symmetric and index.has_equal_sides
-    chosen = _plans.choose(
-        index, a.n_rows, _widths(a), None if one_sided else _widths(a if b is None else b), plan
-    )
+    chosen = _plans.choose(index, a.n_rows, _widths(a), None if one_sided else _widths(a if b is None else b), plan)
     rows, columns = _embed(index, a, b, one_sided, n_jobs, verbose)
     values = _fill(index, chosen, rows, columns, n_jobs, verbose)
     names_a, names_b = a.names, (a if b is None else b).names
@@ -137,7 +135,9 @@ def _changed_params(index: BaseIndex) -> dict[str, Any]:
 
 
 def _is_default(value: Any, default: Any) -> bool:
-    return value is default or (type(value) is type(default) and isinstance(value, (str, int, float)) and value == default)
+    return value is default or (
+        type(value) is type(default) and isinstance(value, (str, int, float)) and value == default
+    )
 
 
 def _progress(total: int, what: str, verbose: int) -> Any:
@@ -161,7 +161,8 @@ def _embed(
         jobs_b = []
     # The same array under several names, or on both sides, is embedded once.
     distinct: dict[tuple[int, str], int] = {}
-    order, todo = [], []
+    order: list[int] = []
+    todo: list[tuple[Any, ...]] = []
     for job in jobs + jobs_b:
         key = (id(job[4]), job[1].__name__)
         if key not in distinct:
