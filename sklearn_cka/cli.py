@@ -202,7 +202,7 @@ def _compare(args: argparse.Namespace) -> None:
     if args.layers:
         a, b = _pick(args, a, b)
 
-    from sklearn_cka.pairwise.compare import compare_layers
+    from sklearn_cka import compare_layers
 
     table = compare_layers(a, b, index=index, n_jobs=args.n_jobs, verbose=0 if args.quiet else 1)
     if args.out is not None:
@@ -213,8 +213,7 @@ def _compare(args: argparse.Namespace) -> None:
 
 
 def _configured_index(args: argparse.Namespace) -> BaseIndex:
-    from sklearn_cka.indexes._registry import get_index, index_names
-    from sklearn_cka.kernels import kernel_names
+    from sklearn_cka import get_index, index_names, kernel_names
 
     _check_name("index", args.index, index_names())
     known = get_index(args.index).get_params()
@@ -351,8 +350,8 @@ def _demo(args: argparse.Namespace) -> None:
 
     import numpy as np
 
+    from sklearn_cka import compare_layers
     from sklearn_cka.extract import extract_layers
-    from sklearn_cka.pairwise.compare import compare_layers
 
     networks, unseen, accuracies = _two_digit_networks(args.seed, quiet=args.quiet)
     first, second = (extract_layers(network, unseen) for network in networks)
@@ -423,7 +422,7 @@ def _interruptible(fit: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
 
 
 def _list_indexes(args: argparse.Namespace) -> None:
-    from sklearn_cka.indexes._registry import get_index, index_names
+    from sklearn_cka import get_index, index_names
 
     rows = [("index", "range", "symmetric", "options")]
     for name in index_names():
@@ -435,7 +434,7 @@ def _list_indexes(args: argparse.Namespace) -> None:
 
 
 def _list_kernels(args: argparse.Namespace) -> None:
-    from sklearn_cka.kernels import bandwidth_rule_names, kernel_names
+    from sklearn_cka import bandwidth_rule_names, kernel_names
 
     _print_columns([("kernel", "k(x, x')"), *((name, KERNEL_NOTES.get(name, "")) for name in kernel_names())])
     print(f"\nBandwidth rules (--param bandwidth_rule=NAME): {', '.join(bandwidth_rule_names())}")
