@@ -37,6 +37,10 @@ _METRIC_FORMS: dict[str | None, Callable[[float], float]] = {
     "sqrt(2 - 2s)": lambda s: math.sqrt(2.0 - 2.0 * s),
 }
 
+# A biased value is mostly chance if at least half of it is, and the chance level itself is not negligible.
+_MOSTLY_CHANCE = 0.5
+_NEGLIGIBLE_CHANCE = 0.1
+
 
 @dataclass(frozen=True)
 class IndexProperties:
@@ -75,6 +79,11 @@ class IndexProperties:
     equal_widths: bool = False
     cost: str = ""
     reference: str = ""
+
+
+def is_mostly_chance(similarity: float, chance: float) -> bool:
+    """Whether at least half of a value, and not a negligible amount, is its chance level; False where one is NaN."""
+    return chance > _NEGLIGIBLE_CHANCE and chance > _MOSTLY_CHANCE * similarity
 
 
 class BaseIndex(BaseEstimator, metaclass=ABCMeta):

@@ -17,13 +17,10 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_cka import _arrays, _bandwidths, _linalg, _validation, kernels
 from sklearn_cka._arrays import Array
 from sklearn_cka.exceptions import ChanceLevelWarning, SimilarityWarning, UndefinedSimilarityWarning, warn
-from sklearn_cka.indexes._base import WeightedIndex
+from sklearn_cka.indexes._base import WeightedIndex, is_mostly_chance
 from sklearn_cka.indexes._gram import GramEmbedding, permutation_moments
 
 FORMS = ("auto", "gram", "feature")
-# A biased value is mostly chance if at least half of it is, and the chance level itself is not negligible.
-_MOSTLY_CHANCE = 0.5
-_NEGLIGIBLE_CHANCE = 0.1
 
 
 @dataclass(frozen=True)
@@ -291,7 +288,7 @@ class CenteredGramIndex(GramIndex):
     def diagnose(self, a: GramEmbedding, b: GramEmbedding, similarity: float, chance: float) -> list[SimilarityWarning]:
         """Warn of an undefined value, and of a biased one that is mostly chance."""
         found = super().diagnose(a, b, similarity, chance)
-        if self._warns_of_chance and chance > _NEGLIGIBLE_CHANCE and chance > _MOSTLY_CHANCE * similarity:
+        if self._warns_of_chance and is_mostly_chance(similarity, chance):
             found.append(
                 ChanceLevelWarning(
                     f"{type(self).__name__} is {similarity:.3f}, of which {chance:.3f} is expected without any"
