@@ -137,7 +137,7 @@ class SimilarityDisplay:
             raise ValueError(f"quantity must be one of {', '.join(map(repr, values))}, got {quantity!r}.")
         name = _index_label(table.index, table.params)
         labels = {
-            "similarity": name,
+            "similarity": name if getattr(table, "output", "similarity") == "similarity" else f"{name}, distance form",
             "adjusted": f"{name}, adjusted for chance",
             "chance": f"{name} expected by chance",
         }

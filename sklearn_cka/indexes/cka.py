@@ -136,7 +136,7 @@ class CKA(KernelParamsMixin, CenteredGramIndex):
             symmetric=self.has_equal_sides,
             invariances=self._kernel_invariances(),
             self_similarity=1.0 if self.has_equal_sides else None,
-            metric="arccos(s)" if self.has_equal_sides and not self.debiased else None,
+            metric="arccos(s)" if self.has_equal_sides else None,
             min_samples=self._required_samples()[0],
             cost="n^2 (p + q) by Gram matrices, n (p + q)^2 / 2 by features",
             reference="Kornblith et al. 2019, ICML",

@@ -55,9 +55,7 @@ def choose(
     return Plan(asked, operations)
 
 
-def _operations(
-    index: BaseIndex, n: int, widths_a: Sequence[int], widths_b: Sequence[int] | None
-) -> dict[str, float]:
+def _operations(index: BaseIndex, n: int, widths_a: Sequence[int], widths_b: Sequence[int] | None) -> dict[str, float]:
     if not isinstance(index, GramIndex):
         return {"embed": float("nan")}
     total_a, pairs = sum(widths_a), len(widths_a) ** 2 / 2

@@ -34,6 +34,7 @@ def compare_layers(
     b: Any = None,
     index: str | BaseIndex = "cka",
     *,
+    output: str = "similarity",
     n_jobs: int | None = None,
     plan: str | None = None,
     verbose: int = 1,
@@ -53,6 +54,8 @@ def compare_layers(
         index is symmetric.
     index : str or BaseIndex, default="cka"
         A name of :func:`~sklearn_cka.index_names` or an index.
+    output : {"similarity", "distance"}, default="similarity"
+        Whether to give the index or its distance form, a metric, for methods that take ``metric="precomputed"``.
     n_jobs : int, default=None
         Threads that embed layers (and compare pairs where the family has no product for all of them); the products
         themselves use the threads of the linear algebra library. None is 1 unless in a
@@ -96,6 +99,9 @@ def compare_layers(
     """
     index = get_index(index, **params)
     index._check_params()
+    _validation.check_option("output", output, ("similarity", "distance"))
+    if output == "distance":
+        index.to_distance(1.0)  # an index without a metric form says so before it computes
     a = as_layers(a, argument="a")
     b = None if b is None else as_layers(b, argument="b")
     if b is not None:
@@ -107,6 +113,9 @@ def compare_layers(
     values = _fill(index, chosen, rows, columns, n_jobs, verbose)
     names_a, names_b = a.names, (a if b is None else b).names
     chance = _judge(index, rows, columns, values, names_a, names_b)
+    if output == "distance":
+        values = _distances(index, values, on_diagonal=one_sided)
+        chance = np.full(values.shape, math.nan)
     return SimilarityTable(
         values=values,
         chance=chance,
@@ -117,8 +126,17 @@ def compare_layers(
         symmetric=one_sided,
         n_samples=a.n_rows,
         plan=chosen,
-        bounds=index.properties.range,
+        bounds=index.properties.range if output == "similarity" else (0.0, math.inf),
+        output=output,
     )
+
+
+def _distances(index: BaseIndex, values: np.ndarray, *, on_diagonal: bool) -> np.ndarray:
+    """Return the distance form of a table; a layer is at distance 0 from itself, not at the root of rounding."""
+    distances = np.array([[index.to_distance(value) for value in line] for line in values.tolist()])
+    if on_diagonal:
+        np.fill_diagonal(distances, np.where(np.isnan(np.diagonal(values)), math.nan, 0.0))
+    return distances
 
 
 def _widths(layers: Layers) -> list[int]:

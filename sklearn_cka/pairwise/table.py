@@ -53,6 +53,8 @@ class SimilarityTable:
         Number of examples (rows of the arrays) compared.
     plan : object, default=None
         How the table was computed, for the curious.
+    output : {"similarity", "distance"}, default="similarity"
+        Whether the values are similarities or distances, of which the smallest is the best.
     bounds : (float, float), default=None
         Least and greatest value that the index can take, where known; infinite where it has no bound.
 
@@ -90,6 +92,7 @@ class SimilarityTable:
     n_samples: int
     plan: object | None = None
     bounds: tuple[float, float] | None = None
+    output: str = "similarity"
 
     def __post_init__(self) -> None:
         values = _read_only(self.values, "values")
@@ -130,6 +133,8 @@ class SimilarityTable:
         NaN where the chance level is unknown or itself 1. This is the adjustment of the adjusted Rand index, and it
         needs an index whose greatest value is 1 (ValueError for others).
         """
+        if self.output == "distance":
+            raise ValueError("Distances have no chance-adjusted form; ask for the table of similarities.")
         if self.bounds is not None and self.bounds[1] != 1:
             raise ValueError(f"Only an index with maximum 1 can be adjusted for chance; {self.index!r} is not one.")
         room = 1 - self.chance
@@ -148,7 +153,7 @@ class SimilarityTable:
         -------
         DataFrame
             Rows are the layers of the first collection, columns those of the second. If `tidy`, the columns ``row``,
-            ``column``, ``similarity`` and ``chance``, row by row.
+            ``column``, ``similarity`` (``distance`` in a table of distances) and ``chance``, row by row.
         """
         import pandas as pd
 
@@ -159,7 +164,7 @@ class SimilarityTable:
             {
                 "row": np.repeat(np.array(self.row_names, dtype=object), n_columns),
                 "column": np.tile(np.array(self.column_names, dtype=object), n_rows),
-                "similarity": self.values.ravel(),
+                self.output: self.values.ravel(),
                 "chance": self.chance.ravel(),
             }
         )
@@ -175,8 +180,9 @@ class SimilarityTable:
         Returns
         -------
         DataFrame
-            Columns ``row``, ``column`` and ``similarity``, in the order of the rows. Of several equally similar layers
-            the first is named; where no similarity is defined, ``column`` is None and ``similarity`` NaN.
+            Columns ``row``, ``column`` and ``similarity`` (``distance`` in a table of distances, where the smallest is
+            the best), in the order of the rows. Of several equally similar layers the first is named; where no
+            similarity is defined, ``column`` is None and ``similarity`` NaN.
         """
         import pandas as pd
 
@@ -184,13 +190,13 @@ class SimilarityTable:
         if exclude_self:
             values[np.equal.outer(np.array(self.row_names), np.array(self.column_names))] = np.nan
         known = ~np.isnan(values)
-        best = np.where(known, values, -np.inf).argmax(1)
+        best = np.where(known, values if self.output == "similarity" else -values, -np.inf).argmax(1)
         columns = [self.column_names[j] if known[i].any() else None for i, j in enumerate(best)]
         return pd.DataFrame(
             {
                 "row": self.row_names,
                 "column": pd.Series(columns, dtype=object),
-                "similarity": values[np.arange(len(best)), best],
+                self.output: values[np.arange(len(best)), best],
             }
         )
 
@@ -224,6 +230,7 @@ class SimilarityTable:
         params = ", ".join(f"{name}={describe_value(value)}" for name, value in self.params.items())
         index = f"{self.index}({params})" if params else self.index
         samples = f"{self.n_samples} sample{'' if self.n_samples == 1 else 's'}"
+        index = index if self.output == "similarity" else f"{self.output} by {index}"
         return f"{index}, {self.shape[0]} x {self.shape[1]} layers, {samples}"
 
     def __repr__(self) -> str:
