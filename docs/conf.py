@@ -1,5 +1,7 @@
 """Sphinx configuration: python -m sphinx -W --keep-going -b html docs docs/_build/html."""
 
+import re
+
 import sklearn_cka
 
 project = "sklearn_cka"
@@ -41,6 +43,12 @@ def skip_generated_methods(app, what, name, obj, skip, options):
     return skip or generated or name in {"get_params", "set_params", "get_metadata_routing"} or None
 
 
+def escape_underscores(app, what, name, obj, options, lines):
+    """Keep the underscores of ``a_, b_ : array of shape (n_features_in_,)`` from being read as links."""
+    lines[:] = [re.sub(r"(?<=\w)_(?=[,)])", r"\_", line) if "_ : " in line else line for line in lines]
+
+
 def setup(app):
-    """Register the filter of members."""
+    """Register both, the second to run before numpydoc."""
     app.connect("autodoc-skip-member", skip_generated_methods)
+    app.connect("autodoc-process-docstring", escape_underscores, priority=400)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import sklearn_cka
 from sklearn_cka import kernels
 from sklearn_cka.indexes import _registry
 
@@ -65,3 +66,9 @@ def test_adding_an_index_and_adding_a_kernel_each_take_under_thirty_lines():
     for call in ("register_index(", "register_kernel("):
         (recipe,) = [source for source in sources if call in source]
         assert len(recipe.splitlines()) < 30
+
+
+def test_every_public_name_is_in_the_reference():
+    listed = set(re.findall(r"^   ([\w.]+)$", (ROOT / "docs" / "reference.md").read_text(), re.MULTILINE))
+    missing = sorted(set(sklearn_cka.__all__) - {"__version__"} - listed)
+    assert not missing, f"enter in docs/reference.md: {missing}"
