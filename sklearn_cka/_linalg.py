@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -37,9 +37,16 @@ class Centered:
     """Column-centred data: ``X - mean = values * 2**exponent``."""
 
     values: Array
-    mean: Array
     exponent: int
     is_constant: bool
+    first: Array
+    shift: Array
+
+    @property
+    def mean(self) -> Array:
+        """Mean of every column in float64, shape (n_features,)."""
+        xp = _arrays.namespace(self.first)
+        return xp.astype(self.first, xp.float64) + scale_by_power_of_two(self.shift, self.exponent)
 
 
 def blocks(n: int, step: int) -> Iterator[slice]:
@@ -68,17 +75,18 @@ def center(X: Array, weights: Array | None = None) -> Centered:
     only (two units in the last place) are constant.
     """
     xp = _arrays.namespace(X)
-    first = X[:1, :]
-    values = X - first
+    first = X[0, :]
+    with np.errstate(over="ignore"):  # looked into below
+        values = X - first[None, :]
     highest = xp.maximum(xp.max(values, axis=0), -xp.min(values, axis=0))
-    noise = (highest > 0.0) & (highest <= xp.abs(first[0, :]) * (_CONSTANT_ULPS * _arrays.eps(X)))
-    if bool(xp.any(noise)):
+    noise = highest <= xp.abs(first) * (_CONSTANT_ULPS * _arrays.eps(X))
+    if bool(xp.any(noise)) and bool(xp.any(noise & (highest > 0.0))):
         values = xp.where(noise[None, :], xp.zeros_like(values[:1, :1]), values)
         highest = xp.where(noise, xp.zeros_like(highest), highest)
     largest = float(xp.max(highest))
     if math.isinf(largest):  # the spread passes the largest number of the type, though no entry does
         quarter = center(X * 0.25, weights)
-        return Centered(quarter.values, quarter.mean * 4.0, quarter.exponent + 2, False)
+        return replace(quarter, exponent=quarter.exponent + 2, first=first)
     exponent = 0
     if largest > 0.0:
         exponent = math.frexp(largest)[1]
@@ -86,9 +94,8 @@ def center(X: Array, weights: Array | None = None) -> Centered:
     if exponent:
         values = scale_by_power_of_two(values, -exponent)
     shift = column_means(values, weights)
-    values -= xp.astype(shift, values.dtype)[None, :]
-    mean = xp.astype(first[0, :], xp.float64) + shift * 2.0**exponent
-    return Centered(values, mean, exponent, largest == 0.0)
+    values -= xp.astype(shift, values.dtype, copy=False)[None, :]
+    return Centered(values, exponent, largest == 0.0, first, shift)
 
 
 def scale(X: Array) -> tuple[Array, int]:

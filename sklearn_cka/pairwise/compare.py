@@ -217,15 +217,14 @@ def _fill(
         with _progress(total, "comparing layers", verbose) as progress:
             products = fill(rows, columns, progress)
         form = "feature" if plan.name == "feature" else "gram"
-        return np.array(
-            [
-                [
-                    index.normalize(product, left.self_inner(form), right.self_inner(form), left, right)
-                    for product, right in zip(line, rows if columns is None else columns, strict=True)
-                ]
-                for line, left in zip(products.tolist(), rows, strict=True)
-            ]
-        )
+        values = np.empty(products.shape)
+        for i, (line, left) in enumerate(zip(products.tolist(), rows, strict=True)):
+            for j, (product, right) in enumerate(zip(line, rows if columns is None else columns, strict=True)):
+                if columns is None and j < i:
+                    values[i, j] = values[j, i]
+                else:
+                    values[i, j] = index.normalize(product, left.self_inner(form), right.self_inner(form), left, right)
+        return values
     if columns is None:
         return _fill_half(index, rows, n_jobs, verbose)
 
