@@ -31,10 +31,11 @@ __all__ = ["BaseIndex", "IndexProperties", "WeightedIndex"]
 #: What a representation may undergo without changing an invariant index.
 TRANSFORMATIONS = ("translation", "isotropic_scaling", "permutation", "orthogonal", "invertible_linear")
 
-#: Distances that are metrics for cosines of angles, by the name under which an index declares them.
+#: Distances that are metrics for cosines of angles or for shares of sets, by the name that an index declares.
 _METRIC_FORMS: dict[str | None, Callable[[float], float]] = {
     "arccos(s)": math.acos,
     "sqrt(2 - 2s)": lambda s: math.sqrt(2.0 - 2.0 * s),
+    "1 - s": lambda s: 1.0 - s,
 }
 
 # A biased value is mostly chance if at least half of it is, and the chance level itself is not negligible.
@@ -59,7 +60,8 @@ class IndexProperties:
     self_similarity : float or None
         The value of a representation with itself; None where it depends on the representation.
     metric : str or None
-        The distance form that is a metric, ``"arccos(s)"`` or ``"sqrt(2 - 2s)"`` of the similarity s; None without one.
+        The distance form that is a metric, ``"arccos(s)"``, ``"sqrt(2 - 2s)"`` or ``"1 - s"`` of the similarity s;
+        None without one.
     min_samples : int
         Least number of rows.
     equal_widths : bool
