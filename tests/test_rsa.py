@@ -376,11 +376,11 @@ def test_errors_name_the_argument():
 
 
 def test_distance_form_is_the_angle():
+    X, Y = rng(0).standard_normal((12, 5)), rng(1).standard_normal((12, 5))
     index = RSA("euclidean", comparison="pearson")
-    close(index.to_distance(0.5), math.pi / 3)
-    assert index.to_distance(1.0 + 1e-17) == 0.0
+    close(index.distance(X, Y), math.acos(np.corrcoef(pdist(X), pdist(Y))[0, 1]))
     assert RSA(comparison="kendall").properties.metric is None
-    assert get_index("rsa").properties.metric == "arccos"
+    assert get_index("rsa").properties.metric == "arccos(s)"
 
 
 def test_cross_validation_scores_the_rows_of_every_fold():

@@ -180,15 +180,11 @@ class RSA(BaseIndex):
             symmetric=self.has_equal_sides,
             invariances=None if known[0] is None or known[1] is None else known[0] & known[1],
             self_similarity=1.0 if self.has_equal_sides and not may_tie else None,
-            metric="arccos" if self.has_equal_sides and self.comparison in _COSINES else None,
+            metric="arccos(s)" if self.has_equal_sides and self.comparison in _COSINES else None,
             min_samples=3,
             cost="n^2 (p + q), and n^2 log n for ranks",
             reference="Kriegeskorte, Mur & Bandettini 2008, Frontiers in Systems Neuroscience 2",
         )
-
-    def to_distance(self, similarity: float) -> float:
-        """Return the angle between the two vectors that a similarity is the cosine of, in [0, pi]."""
-        return math.acos(min(max(similarity, -1.0), 1.0)) if not math.isnan(similarity) else math.nan
 
     def embed(self, X: Array) -> RDMEmbedding:
         """Return what the comparison needs of the RDM of one representation.
