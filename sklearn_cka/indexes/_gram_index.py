@@ -37,12 +37,8 @@ class KernelSpec:
 _PLAIN = KernelSpec()
 
 
-class GramIndex(WeightedIndex):
-    """Base class of the Gram family: subclasses name the kernel of each side and turn inner products into a value."""
-
-    @abstractmethod
-    def normalize(self, inner: float, self_a: float, self_b: float, a: GramEmbedding, b: GramEmbedding) -> float:
-        """Return the index from the inner products <a, b>, <a, a> and <b, b>, NaN where undefined."""
+class KernelIndex(WeightedIndex):
+    """Base class of indexes of the Gram matrices of two kernels: subclasses name the kernel of each side."""
 
     @abstractmethod
     def _specs(self) -> tuple[KernelSpec, KernelSpec]:
@@ -114,37 +110,6 @@ class GramIndex(WeightedIndex):
             K = _arrays.namespace(K).zeros_like(K)
         return GramEmbedding(n, matrix=K, scale=gram.scale, bandwidth=gram.bandwidth, **common)
 
-    def compare(self, a: GramEmbedding, b: GramEmbedding) -> float:
-        """Return the index of two embeddings, NaN where it is undefined.
-
-        Parameters
-        ----------
-        a, b : GramEmbedding
-            Embeddings of the same rows.
-
-        Returns
-        -------
-        similarity : float
-            The index.
-        """
-        form = self._form(a, b)
-        return self.normalize(a.inner(b, form), a.self_inner(form), b.self_inner(form), a, b)
-
-    def _form(self, a: GramEmbedding, b: GramEmbedding) -> str:
-        """Return the form of the inner product: as asked for, else the one of fewer operations."""
-        asked = getattr(self, "form", "auto")
-        if a.features is None or b.features is None:
-            return "gram"
-        if asked != "auto":
-            return str(asked)
-        return "gram" if a.n_samples < a.features.shape[1] + b.features.shape[1] else "feature"
-
-    def _undefined(self, a: GramEmbedding, b: GramEmbedding) -> str:
-        form = self._form(a, b)
-        sides = [name for name, side in (("X", a), ("y", b)) if side.self_inner(form) == 0.0]
-        where = " and ".join(sides) if sides else "one side"
-        return f"the centred Gram matrix of {where} is zero, as for a representation that is constant over the rows"
-
     def _learn(self, a: GramEmbedding, b: GramEmbedding) -> None:
         self.bandwidth_, self.bandwidth_y_ = a.bandwidth, b.bandwidth
 
@@ -211,6 +176,45 @@ class GramIndex(WeightedIndex):
         if isinstance(kernel_y, str) and kernel_y in kernels.kernel_names():
             tags.target_tags.positive_only = kernels.is_positive_only(kernel_y)
         return tags
+
+
+class GramIndex(KernelIndex):
+    """Base class of the Gram family: subclasses turn the inner products of two Gram matrices into a value."""
+
+    @abstractmethod
+    def normalize(self, inner: float, self_a: float, self_b: float, a: GramEmbedding, b: GramEmbedding) -> float:
+        """Return the index from the inner products <a, b>, <a, a> and <b, b>, NaN where undefined."""
+
+    def compare(self, a: GramEmbedding, b: GramEmbedding) -> float:
+        """Return the index of two embeddings, NaN where it is undefined.
+
+        Parameters
+        ----------
+        a, b : GramEmbedding
+            Embeddings of the same rows.
+
+        Returns
+        -------
+        similarity : float
+            The index.
+        """
+        form = self._form(a, b)
+        return self.normalize(a.inner(b, form), a.self_inner(form), b.self_inner(form), a, b)
+
+    def _form(self, a: GramEmbedding, b: GramEmbedding) -> str:
+        """Return the form of the inner product: as asked for, else the one of fewer operations."""
+        asked = getattr(self, "form", "auto")
+        if a.features is None or b.features is None:
+            return "gram"
+        if asked != "auto":
+            return str(asked)
+        return "gram" if a.n_samples < a.features.shape[1] + b.features.shape[1] else "feature"
+
+    def _undefined(self, a: GramEmbedding, b: GramEmbedding) -> str:
+        form = self._form(a, b)
+        sides = [name for name, side in (("X", a), ("y", b)) if side.self_inner(form) == 0.0]
+        where = " and ".join(sides) if sides else "one side"
+        return f"the centred Gram matrix of {where} is zero, as for a representation that is constant over the rows"
 
 
 class CenteredGramIndex(GramIndex):
