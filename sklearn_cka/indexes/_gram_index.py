@@ -341,7 +341,8 @@ class KernelParamsMixin:
         return KernelSpec(kernel, params=options, **known)
 
     def _check_params(self) -> None:
-        _validation.check_option("form", self.form, FORMS)
+        if hasattr(self, "form"):
+            _validation.check_option("form", self.form, FORMS)
         if hasattr(self, "debiased"):
             _validation.check_flag("debiased", self.debiased)  # type: ignore[attr-defined]
         if self._is_plain:
@@ -360,7 +361,7 @@ class KernelParamsMixin:
         for spec in self._specs():
             _bandwidths.check_bandwidth(spec.bandwidth, spec.bandwidth_rule)
             kernels.check_kernel_params(spec.kernel, spec.params)
-        if self.form == "feature" and any(spec.kernel != "linear" for spec in self._specs()):
+        if getattr(self, "form", None) == "feature" and any(spec.kernel != "linear" for spec in self._specs()):
             raise ValueError('form="feature" is for the linear kernel, which alone has an exact feature form.')
 
     @property
