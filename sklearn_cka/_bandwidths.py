@@ -91,7 +91,9 @@ def median_distance(X: Array, rule: str = "median", *, random_state: Any = 0) ->
     centered = _linalg.center(X)
     if centered.is_constant and rule != "none":
         raise ValueError("All rows of X are equal, so that there is no typical distance between them.")
-    return typical_distance(_linalg.squared_distances(centered.values), rule, unit=2.0**centered.exponent)
+    return typical_distance(
+        _linalg.squared_distances(centered.values, centered.unshifted), rule, unit=2.0**centered.exponent
+    )
 
 
 def subset_rows(n: int, random_state: Any = 0) -> np.ndarray | None:
@@ -115,12 +117,14 @@ def typical_distance(
     unit: float = 1.0,
     weights: Array | None = None,
 ) -> float:
-    """Apply a bandwidth rule to a square matrix of (squared) distances with a zero diagonal."""
+    """Apply a bandwidth rule to a square matrix of (squared) distances with a zero diagonal; 0 if all are 0."""
     if rule == "none":
         return 1.0
+    n = distances.shape[0]
+    if n < 2:
+        return 0.0
     if weights is not None:
         return unit * _weighted(distances, weights, rule, squared=squared)
-    n = distances.shape[0]
 
     def root(value: float) -> float:
         return math.sqrt(value) if squared else value
@@ -143,6 +147,8 @@ def typical_distance(
     if m == 0.0:
         zeros = n * n - _arrays.count(distances != 0.0)
         rest = n * n - zeros
+        if rest == 0:
+            return 0.0
         low, high = _linalg.order_statistics(distances, [zeros + (rest - 1) // 2, zeros + rest // 2])
         m = math.sqrt((square(low) + square(high)) / 2) if rule == "median_nonzero" else (root(low) + root(high)) / 2
     return unit * m
@@ -167,6 +173,8 @@ def _weighted(distances: Array, weights: Array, rule: str, *, squared: bool) -> 
     if m == 0.0:
         apart = d > 0
         d, counts = d[apart], counts[apart]
+        if d.size == 0:
+            return 0.0
         m = math.sqrt(_weighted_median(d, counts)) if rule == "median_nonzero" else _weighted_median(np.sqrt(d), counts)
     return m
 

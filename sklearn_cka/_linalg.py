@@ -30,6 +30,8 @@ _CLOSE = {"float32": 2e-3, "float64": 1e-6}
 _QR_RATIO = 1.5
 # Numbers gathered at a time while close pairs are taken again.
 _GATHER = 4_000_000
+# Numbers worked on at a time where several passes go over them: they stay in the cache.
+_PASS = 131_072
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,12 @@ class Centered:
     is_constant: bool
     first: Array
     shift: Array
+    source: Array
+
+    @property
+    def unshifted(self) -> Array:
+        """The rows at the scale of `values` with the mean left in, whose differences carry no rounding of it."""
+        return scale_by_power_of_two(self.source, -self.exponent)
 
     @property
     def mean(self) -> Array:
@@ -83,10 +91,11 @@ def center(X: Array, weights: Array | None = None) -> Centered:
     if bool(xp.any(noise)) and bool(xp.any(noise & (highest > 0.0))):
         values = xp.where(noise[None, :], xp.zeros_like(values[:1, :1]), values)
         highest = xp.where(noise, xp.zeros_like(highest), highest)
+        X = xp.where(noise[None, :], first[None, :], X)
     largest = float(xp.max(highest))
     if math.isinf(largest):  # the spread passes the largest number of the type, though no entry does
         quarter = center(X * 0.25, weights)
-        return replace(quarter, exponent=quarter.exponent + 2, first=first)
+        return replace(quarter, exponent=quarter.exponent + 2, first=first, source=X)
     exponent = 0
     if largest > 0.0:
         exponent = math.frexp(largest)[1]
@@ -95,7 +104,7 @@ def center(X: Array, weights: Array | None = None) -> Centered:
         values = scale_by_power_of_two(values, -exponent)
     shift = column_means(values, weights)
     values -= xp.astype(shift, values.dtype, copy=False)[None, :]
-    return Centered(values, exponent, largest == 0.0, first, shift)
+    return Centered(values, exponent, largest == 0.0, first, shift, X)
 
 
 def scale(X: Array) -> tuple[Array, int]:
@@ -153,42 +162,39 @@ def weighted_inner(a: Array, b: Array, weights: Array | None) -> float:
     return inner(a, b if weights is None else b * weights)
 
 
-def squared_distances(X: Array) -> Array:
+def squared_distances(X: Array, source: Array | None = None) -> Array:
     """Return all squared Euclidean distances between the rows of centred `X`, shape (n_samples, n_samples).
 
     The expansion ``|x|^2 + |y|^2 - 2 x.y`` loses the digits of rows that are close to each other and far from the
-    mean; those pairs are taken again from their difference. The diagonal is exactly zero, no entry is negative.
+    mean; those pairs are taken again from their difference, in `source` if that is given: the same rows before the
+    mean was subtracted. The diagonal is exactly zero, no entry is negative.
     """
     xp = _arrays.namespace(X)
     squares = xp.astype(row_squares(X), X.dtype)
-    distances = X @ xp.matrix_transpose(X)
-    distances *= -2.0
-    distances += squares[:, None]
-    distances += squares[None, :]
-    return _arrays.fill_diagonal(_refine_close(distances, X, X, squares, squares), 0.0)
+    source = X if source is None else source
+    return _arrays.fill_diagonal(_complete(X @ xp.matrix_transpose(X), squares, squares, source, source), 0.0)
 
 
-def cross_squared_distances(X: Array, Y: Array) -> Array:
+def cross_squared_distances(X: Array, Y: Array, source_x: Array | None = None, source_y: Array | None = None) -> Array:
     """Return the squared Euclidean distances between the rows of `X` and of `Y`, shape (n_x, n_y)."""
     xp = _arrays.namespace(X)
     squares_x, squares_y = (xp.astype(row_squares(Z), Z.dtype) for Z in (X, Y))
-    distances = X @ xp.matrix_transpose(Y)
-    distances *= -2.0
-    distances += squares_x[:, None]
-    distances += squares_y[None, :]
-    return _refine_close(distances, X, Y, squares_x, squares_y)
+    source_x, source_y = X if source_x is None else source_x, Y if source_y is None else source_y
+    return _complete(X @ xp.matrix_transpose(Y), squares_x, squares_y, source_x, source_y)
 
 
-def _refine_close(distances: Array, X: Array, Y: Array, squares_x: Array, squares_y: Array) -> Array:
-    """Take the distances again of pairs that are close compared with their norms."""
+def _complete(products: Array, squares_x: Array, squares_y: Array, X: Array, Y: Array) -> Array:
+    """Turn inner products into squared distances; those close for the norms are taken from the rows of `X` and `Y`."""
     xp = _arrays.namespace(X)
     same = X is Y
     share = _CLOSE[_arrays.dtype_name(X)]
-    step = max(1, _GATHER // max(1, Y.shape[0]))
+    step = max(1, _PASS // max(1, Y.shape[0]))
     out = []
     for rows in blocks(X.shape[0], step):
-        block = distances[rows, :]
-        close = block < share * (squares_x[rows, None] + squares_y[None, :])
+        norms = squares_x[rows, None] + squares_y[None, :]  # added at once, which keeps a symmetric matrix symmetric
+        block = products[rows, :] * -2.0
+        block += norms
+        close = block < share * norms
         if same:  # the diagonal is close by nature and set by the caller
             close &= (
                 xp.arange(rows.start, rows.stop, device=_arrays.device(X))[:, None]
@@ -196,12 +202,11 @@ def _refine_close(distances: Array, X: Array, Y: Array, squares_x: Array, square
             )
         if bool(xp.any(close)):
             block = _replace_close(xp, block, close, X[rows, :], Y)
-            if _arrays.is_writable_namespace(X):
-                distances[rows, :] = block
-        out.append(block)
-    if _arrays.is_writable_namespace(X):
-        return distances
-    return xp.concat(out, axis=0)
+        if _arrays.is_writable_namespace(X):
+            products[rows, :] = block
+        else:
+            out.append(block)
+    return xp.concat(out, axis=0) if out else products
 
 
 def _replace_close(xp: Any, block: Array, close: Array, X: Array, Y: Array) -> Array:

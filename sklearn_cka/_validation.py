@@ -69,9 +69,7 @@ def check_matrix(
 
 def too_few_samples(name: str, n: int, shape: tuple[int, ...], minimum: int, required_by: str) -> str:
     """Return the message about an input of too few rows."""
-    return (
-        f"Found {name} with {n} sample(s) (shape={shape}) while a minimum of {minimum} is required by {required_by}."
-    )
+    return f"Found {name} with {n} sample(s) (shape={shape}) while a minimum of {minimum} is required by {required_by}."
 
 
 def _as_matrix(X: Any, name: str, column: bool) -> Array:
@@ -128,6 +126,26 @@ def check_labels(y: Any, name: str) -> Array:
     ValueError
         If there is more than one column or a label is missing.
     """
+    labels = _as_labels(y, name)
+    return labels if _arrays.is_foreign(labels) else np.unique(labels, return_inverse=True)[1]
+
+
+def check_labels_of_both(X: Any, Y: Any) -> tuple[Array, Array]:
+    """Return the labels of two sets of rows as codes that mean the same in both, in the library of `X`.
+
+    Raises
+    ------
+    ValueError
+        As :func:`check_labels`.
+    """
+    first, second = _as_labels(X, "X"), _as_labels(Y, "Y")
+    if _arrays.is_foreign(first):
+        return first, _arrays.like(second, first)
+    codes = np.unique(np.concatenate([first, _arrays.to_numpy(second)]), return_inverse=True)[1]
+    return codes[: len(first)], codes[len(first) :]
+
+
+def _as_labels(y: Any, name: str) -> Array:
     if not _arrays.is_foreign(y):
         y = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
         if y.dtype.kind == "O" and any(label is None or label != label for label in y.ravel()):
@@ -139,11 +157,10 @@ def check_labels(y: Any, name: str) -> Array:
             f'kernel="delta" compares class labels: {name} must have shape (n_samples,) or (n_samples, 1), got'
             f" {tuple(y.shape)}."
         )
-    if _arrays.is_foreign(y):
-        return _arrays.detach(y)
-    if y.dtype.kind == "f" and np.isnan(y).any():
+    y = _arrays.detach(y) if _arrays.is_foreign(y) else y
+    if "float" in _arrays.dtype_name(y) and bool(_arrays.namespace(y).any(_arrays.namespace(y).isnan(y))):
         raise ValueError(f"Input {name} contains NaN, which is no class label.")
-    return np.unique(y, return_inverse=True)[1]
+    return y
 
 
 def check_gram(K: Any, what: str = 'The Gram matrix given with kernel="precomputed"') -> Array:
@@ -165,7 +182,10 @@ def check_gram(K: Any, what: str = 'The Gram matrix given with kernel="precomput
     largest = float(xp.max(xp.abs(K)))
     asymmetry = float(xp.max(xp.abs(K - xp.matrix_transpose(K))))
     if asymmetry > _ASYMMETRY[_arrays.dtype_name(K)] * largest:
-        raise ValueError(f"{what} must be symmetric; entries differ from their mirror image by up to {asymmetry:.3g}.")
+        raise ValueError(
+            f"{what} must be symmetric; entries differ from their mirror image by up to {asymmetry:.3g}. (A slice of"
+            " test rows by training rows, as cross-validation makes, is no Gram matrix either.)"
+        )
     return K
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sklearn_cka import _arrays, _bandwidths, _linalg, _validation
@@ -24,6 +24,11 @@ from sklearn_cka._sklearn import GaussianProcessKernel
 __all__ = ["kernel_names", "pairwise_kernel", "register_kernel"]
 
 _ALIASES = {"poly": "polynomial", "gaussian": "rbf"}
+# Of c in exp(-c d^2), d within a few thousand of 1: the largest exponent of 2 that keeps c d in its type; where
+# exp(-t) is 1 - t to the last digit; where squares of what K varies by would leave float32.
+_LARGEST_RATE = {"float32": 80, "float64": 500}
+_LINEAR_RATE = {"float32": 2.0**-60, "float64": 2.0**-110}
+_SMALL_RATE = 2.0**-12
 
 
 @dataclass(frozen=True)
@@ -276,6 +281,8 @@ def pairwise_kernel(
     _bandwidths.check_bandwidth(bandwidth, bandwidth_rule)
     options = dict(params) if gamma is None else {**params, "gamma": gamma}
     check_kernel_params(kernel, options)
+    if kernel == "delta" and Y is not None:
+        return _equal_labels(*_validation.check_labels_of_both(X, Y))
     X = _validation.check_labels(X, "X") if kernel == "delta" else _validation.check_matrix(X, "X")
     if Y is None:
         gram = gram_matrix(
@@ -284,10 +291,7 @@ def pairwise_kernel(
         return gram.matrix if gram.scale == 1.0 else gram.matrix * gram.scale
     if kernel == "precomputed":
         raise ValueError('kernel="precomputed" takes the Gram matrix as X and no Y.')
-    if kernel == "delta":
-        Y = _arrays.like(_validation.check_labels(Y, "Y"), X)
-        return _equal_labels(X, Y)
-    Y = _arrays.like(_validation.check_matrix(Y, "Y"), X)
+    X, Y = _arrays.same_precision(X, _arrays.like(_validation.check_matrix(Y, "Y"), X))
     if X.shape[1] != Y.shape[1]:
         raise ValueError(f"X has {X.shape[1]} features and Y has {Y.shape[1]}; a kernel compares rows of one width.")
     return _cross_kernel(X, Y, kernel, bandwidth, bandwidth_rule, gamma, params)
@@ -304,24 +308,48 @@ def _cross_kernel(
 ) -> Array:
     """Return kernel values between two sets of rows, sigma taken from `X`."""
     xp = _arrays.namespace(X)
-    if kernel == "distance" or (isinstance(kernel, str) and _KERNELS[kernel].has_bandwidth):
-        if kernel == "laplacian":
-            if gamma is None:
-                gamma = 1.0 / (
-                    bandwidth * _bandwidths.typical_distance(_linalg.manhattan_distances(X, X), rule, squared=False)
-                )
-            return xp.exp(_linalg.manhattan_distances(X, Y) * -gamma)
-        both = _linalg.center(xp.concat([X, Y], axis=0))
-        A, B = both.values[: X.shape[0], :], both.values[X.shape[0] :, :]
-        unit = 2.0**both.exponent
-        if kernel == "distance":
-            return xp.sqrt(_linalg.cross_squared_distances(A, B)) * -unit
-        if gamma is None:
-            sigma = bandwidth * _bandwidths.typical_distance(_linalg.squared_distances(A), rule, unit=unit)
-        else:
-            sigma = math.sqrt(0.5 / gamma)
-        return xp.exp(_linalg.cross_squared_distances(A, B) * (-0.5 / (sigma / unit) ** 2))
-    return _call(kernel, X, Y, gamma, params)
+    if kernel != "distance" and not (isinstance(kernel, str) and _KERNELS[kernel].has_bandwidth):
+        return _call(kernel, X, Y, gamma, params)
+    both = _linalg.center(xp.concat([X, Y], axis=0))
+    n = X.shape[0]
+    A, B = both.values[:n, :], both.values[n:, :]
+    rows, columns = both.unshifted[:n, :], both.unshifted[n:, :]
+    squared = kernel != "laplacian"
+    if squared:
+        distances = _linalg.cross_squared_distances(A, B, rows, columns)
+    else:
+        distances = _linalg.manhattan_distances(A, B)
+    if kernel == "distance":
+        return xp.sqrt(distances) * -_linalg.power_of_two(both.exponent)
+    if gamma is not None:
+        log2_sigma = math.log2(_sigma_of(gamma, squared)) - both.exponent
+    elif rule == "none":
+        log2_sigma = math.log2(bandwidth) - both.exponent
+    else:
+        sample = _bandwidths.subset_rows(n)
+        if sample is not None:
+            chosen = xp.asarray(sample, device=_arrays.device(X))
+            A, rows = xp.take(A, chosen, axis=0), xp.take(rows, chosen, axis=0)
+        own = _linalg.squared_distances(A, rows) if squared else _linalg.manhattan_distances(A, A)
+        typical = _bandwidths.typical_distance(own, rule, squared=squared)
+        if typical == 0.0:
+            raise ValueError(
+                "All rows of X are equal, so that there is no typical distance between them to take the bandwidth"
+                ' from; give gamma, or sigma as bandwidth with bandwidth_rule="none".'
+            )
+        log2_sigma = math.log2(bandwidth) + math.log2(typical)
+    return xp.exp(distances * -_rate(log2_sigma, squared, X))
+
+
+def _sigma_of(gamma: float, squared: bool) -> float:
+    """Return sigma of the Gaussian (`squared`) or Laplacian kernel that scikit-learn's gamma stands for."""
+    return math.sqrt(0.5 / gamma) if squared else 1.0 / gamma
+
+
+def _rate(log2_sigma: float, squared: bool, X: Array) -> float:
+    """Return c of ``exp(-c d^2)`` or ``exp(-c d)``, cut before c d leaves the type: the kernel is 0 long before."""
+    log2_rate = -2.0 * log2_sigma - 1.0 if squared else -log2_sigma
+    return float(2.0 ** min(log2_rate, _LARGEST_RATE[_arrays.dtype_name(X)]))
 
 
 def _call(kernel: Any, X: Array, Y: Array, gamma: float | None, params: Mapping[str, Any]) -> Array:
@@ -380,9 +408,9 @@ def gram_matrix(
     if kernel == "distance":
         centered = _linalg.center(X)
         xp = _arrays.namespace(X)
-        K = xp.sqrt(_linalg.squared_distances(centered.values))
+        K = xp.sqrt(_linalg.squared_distances(centered.values, centered.unshifted))
         K *= -1.0
-        return Gram(K, scale=2.0**centered.exponent, is_constant=centered.is_constant)
+        return Gram(K, scale=_linalg.power_of_two(centered.exponent), is_constant=centered.is_constant)
     if isinstance(kernel, str) and _KERNELS[kernel].has_bandwidth:
         return _radial_gram(X, kernel, bandwidth, bandwidth_rule, gamma, sigma, weights, exact=exact)
     K = _call(kernel, X, X, gamma, params)
@@ -413,37 +441,50 @@ def _radial_gram(
     """Return the Gaussian or Laplacian Gram matrix ``exp(-t)``, t = d^2 / (2 sigma^2) or d / sigma."""
     xp = _arrays.namespace(X)
     centered = _linalg.center(X)
-    unit = 2.0**centered.exponent
     squared = kernel == "rbf"
     Z = centered.values
-    distances = _linalg.squared_distances(Z) if squared else _linalg.manhattan_distances(Z, Z)
+    distances = _linalg.squared_distances(Z, centered.unshifted) if squared else _linalg.manhattan_distances(Z, Z)
     typical = None
     if sigma is None and gamma is not None:
-        sigma = math.sqrt(0.5 / gamma) if squared else 1.0 / gamma
-    if sigma is None:
-        if centered.is_constant:  # every distance is 0 and the kernel 1 at any bandwidth
-            sigma = bandwidth if rule == "none" else math.nan
-        else:
-            sample = _bandwidths.subset_rows(X.shape[0])
-            inside = distances if sample is None else _bandwidths.sub_square(distances, sample)
-            if sample is not None and weights is not None:
-                weights = xp.take(weights, xp.asarray(sample, device=_arrays.device(X)))
-            typical = _bandwidths.typical_distance(inside, rule, squared=squared, unit=unit, weights=weights)
-            sigma = bandwidth * typical
-    if centered.is_constant:
+        sigma = _sigma_of(gamma, squared)
+    elif sigma is None and rule == "none":
+        sigma = float(bandwidth)
+    if centered.is_constant:  # every distance is 0 and the kernel 1 at any bandwidth
         K = xp.ones_like(distances) if exact else xp.zeros_like(distances)
-        return Gram(K, bandwidth=sigma, is_constant=True)
-    relative = sigma / unit
-    distances *= -0.5 / relative**2 if squared else -1.0 / relative
-    if exact:
-        return Gram(xp.exp(distances), bandwidth=sigma)
-    if typical is None or rule == "none":
-        m = float(xp.mean(distances))
+        return Gram(K, bandwidth=math.nan if sigma is None else sigma, is_constant=True)
+    if sigma is None:
+        typical = _typical_distance(distances, rule, squared=squared, weights=weights)
+        log2_sigma = math.log2(bandwidth) + math.log2(typical)
+        sigma = float(bandwidth) * typical * _linalg.power_of_two(centered.exponent)
     else:
-        m = -0.5 * (typical / sigma) ** 2 if squared else -typical / sigma
+        log2_sigma = math.log2(sigma) - centered.exponent
+    rate = _rate(log2_sigma, squared, X)
+    if exact:
+        return Gram(xp.exp(distances * -rate), bandwidth=sigma)
+    if rate < _LINEAR_RATE[_arrays.dtype_name(X)]:  # exp(-t) is 1 - t to the last digit: keep the size of t apart
+        distances *= -1.0
+        distances -= float(xp.mean(distances))
+        return Gram(distances, bandwidth=sigma, scale=rate)
+    distances *= -rate
+    m = float(xp.mean(distances)) if typical is None else -rate * (typical**2 if squared else typical)
     K = xp.expm1(distances)
     K -= math.expm1(m)
-    return Gram(K, bandwidth=sigma)
+    if rate > _SMALL_RATE:
+        return Gram(K, bandwidth=sigma)
+    return replace(_scaled(K), bandwidth=sigma)
+
+
+def _typical_distance(distances: Array, rule: str, *, squared: bool, weights: Array | None) -> float:
+    """Apply a bandwidth rule to the distances between all rows, or between a random subset of very many."""
+    sample = _bandwidths.subset_rows(distances.shape[0])
+    if sample is not None:
+        xp = _arrays.namespace(distances)
+        chosen = None if weights is None else xp.take(weights, xp.asarray(sample, device=_arrays.device(distances)))
+        inside = _bandwidths.sub_square(distances, sample)
+        typical = _bandwidths.typical_distance(inside, rule, squared=squared, weights=chosen)
+        if typical > 0.0:
+            return typical  # otherwise hardly any row differs from the others: look at all of them
+    return _bandwidths.typical_distance(distances, rule, squared=squared, weights=weights)
 
 
 def _equal_labels(a: Array, b: Array) -> Array:
