@@ -273,6 +273,13 @@ def check_positive(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be a positive finite number, got {value!r}.")
 
 
+def check_non_negative(name: str, value: Any) -> None:
+    """Raise ValueError unless `value` is a finite real number, zero or positive."""
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
+    if not is_number or not math.isfinite(value) or value < 0:
+        raise ValueError(f"{name} must be a finite number, zero or positive, got {value!r}.")
+
+
 def check_option(name: str, value: Any, options: Iterable[Any]) -> None:
     """Raise ValueError unless `value` is one of `options`."""
     options = list(options)
