@@ -4,7 +4,8 @@
     python -m benchmarks.ratios --check    and exit with 1 where a limit is passed
 
 Ours and the bare form take turns, so that a slow moment of the machine falls on both; each case first checks
-that both give the same numbers.
+that both give the same numbers. On a machine with other work to do, set OPENBLAS_NUM_THREADS=1: threads that must
+wait for each other make every small product slow.
 """
 
 import argparse
@@ -82,14 +83,14 @@ def seconds_per_call(function, calls):
 
 
 def measure(case, rounds):
-    """Return the median seconds of ours and of the bare form, run in turns."""
+    """Return the seconds of every turn of ours and of the bare form."""
     np.testing.assert_allclose(case.ours(), case.bare(), rtol=1e-4)
     ours, by_hand = [], []
     for number in range(rounds):
         turns = [(case.ours, ours), (case.bare, by_hand)]
         for function, times in turns if number % 2 else reversed(turns):
             times.append(seconds_per_call(function, case.calls))
-    return median(ours), median(by_hand)
+    return ours, by_hand
 
 
 def readable(seconds):
@@ -108,12 +109,14 @@ def main():
     warnings.simplefilter("ignore")
 
     passed = True
-    print(f"{'case':<52} {'ours':>9} {'bare':>9} {'ratio':>6}   limit")
+    print(f"{'case':<52} {'ours':>9} {'fastest':>9} {'bare':>9} {'ratio':>6}   limit")
     for case in cases():
         ours, by_hand = measure(case, arguments.rounds)
-        within = ours / by_hand <= case.max_ratio and ours <= case.max_seconds
+        ratio = median(ours) / median(by_hand)
+        # Turns share the machine's slow moments; a time by itself is judged by the turn that had none.
+        within = ratio <= case.max_ratio and min(ours) <= case.max_seconds
         passed &= within
-        times = f"{readable(ours):>9} {readable(by_hand):>9} {ours / by_hand:>6.2f}"
+        times = f"{readable(median(ours)):>9} {readable(min(ours)):>9} {readable(median(by_hand)):>9} {ratio:>6.2f}"
         print(f"{case.name:<52} {times}   {case.limit}{'' if within else ': EXCEEDED'}", flush=True)
     return 1 if arguments.check and not passed else 0
 
