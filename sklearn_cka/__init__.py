@@ -12,6 +12,7 @@ from sklearn_cka.exceptions import (
 from sklearn_cka.extract import extract_layers
 from sklearn_cka.indexes._base import BaseIndex, IndexProperties, WeightedIndex
 from sklearn_cka.indexes._registry import get_index, index_names, register_index, similarity
+from sklearn_cka.indexes.bures import NormalizedBuresSimilarity, normalized_bures_similarity
 from sklearn_cka.indexes.cka import CKA, KernelAlignment, cka, kernel_alignment
 from sklearn_cka.indexes.distance_correlation import DistanceCorrelation, distance_correlation
 from sklearn_cka.indexes.hsic import HSIC, hsic
@@ -34,6 +35,7 @@ __all__ = [
     "IndexProperties",
     "KernelAlignment",
     "Layers",
+    "NormalizedBuresSimilarity",
     "PairedTransformer",
     "SimilarityDisplay",
     "SimilarityTable",
@@ -51,6 +53,7 @@ __all__ = [
     "kernel_alignment",
     "kernel_names",
     "median_distance",
+    "normalized_bures_similarity",
     "pairwise_kernel",
     "permutation_z_scorer",
     "rdm",

@@ -7,6 +7,7 @@ from typing import Any
 
 from sklearn_cka._arrays import Array
 from sklearn_cka.indexes._base import BaseIndex
+from sklearn_cka.indexes.bures import NormalizedBuresSimilarity
 from sklearn_cka.indexes.cka import CKA, KernelAlignment
 from sklearn_cka.indexes.distance_correlation import DistanceCorrelation
 from sklearn_cka.indexes.hsic import HSIC
@@ -20,6 +21,7 @@ _INDEXES: dict[str, type[BaseIndex]] = {
     "kernel_alignment": KernelAlignment,
     "distance_correlation": DistanceCorrelation,
     "rsa": RSA,
+    "normalized_bures_similarity": NormalizedBuresSimilarity,
 }
 _BUILT_IN = frozenset(_INDEXES)
 
