@@ -122,7 +122,7 @@ def power_of_two(exponent: int) -> float:
     return math.ldexp(1.0, exponent) if exponent <= 1023 else math.inf
 
 
-def scale_by_power_of_two(x: Array, exponent: int) -> Array:
+def scale_by_power_of_two(x: Any, exponent: int) -> Any:
     """Multiply by ``2**exponent`` in steps that are representable in float32."""
     while exponent:
         step = max(-100, min(100, exponent))

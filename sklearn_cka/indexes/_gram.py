@@ -33,8 +33,8 @@ class GramEmbedding:
         Features whose inner products are the Gram matrix, centred unless `centered` is False.
     matrix : array of shape (n_samples, n_samples) or None
         A Gram matrix, not yet centred.
-    scale : float
-        What `features @ features.T` or `matrix` must be multiplied with to be the kernel.
+    scale, exponent : float, int
+        `features @ features.T` or `matrix` times ``scale * 2**exponent`` is the kernel.
     weights : array of shape (n_samples,) or None
         Row weights.
     debiased, centered : bool
@@ -50,6 +50,7 @@ class GramEmbedding:
         features: Array | None = None,
         matrix: Array | None = None,
         scale: float = 1.0,
+        exponent: int = 0,
         weights: Array | None = None,
         debiased: bool = False,
         centered: bool = True,
@@ -58,6 +59,7 @@ class GramEmbedding:
         self.n_samples = n_samples
         self.features = features
         self.scale = scale
+        self.exponent = exponent
         self.weights = weights
         self.debiased = debiased
         self.centered = centered

@@ -90,10 +90,9 @@ class KernelIndex(WeightedIndex):
         if spec.kernel == "linear":
             if not self._is_centered:
                 Z, exponent = _linalg.scale(X)
-                return GramEmbedding(n, features=Z, scale=_linalg.power_of_two(2 * exponent), **common)
+                return GramEmbedding(n, features=Z, exponent=2 * exponent, **common)
             centered = _linalg.center(X, weights)
-            scale = _linalg.power_of_two(2 * centered.exponent)
-            return GramEmbedding(n, features=centered.values, scale=scale, **common)
+            return GramEmbedding(n, features=centered.values, exponent=2 * centered.exponent, **common)
         gram = kernels.gram_matrix(
             X,
             spec.kernel,
@@ -274,12 +273,15 @@ class CenteredGramIndex(GramIndex):
         >>> round(CKA().fit(x, x).z_score(x, x), 3)
         6.455
         """
+        return self._z_score(X, y, None)
+
+    def _z_score(self, X: Array, y: Array, sample_weight: Array | None) -> float:
         check_is_fitted(self)
-        X_checked, y_checked, _ = self._check_data(X, y, None)
+        X_checked, y_checked, weights = self._check_data(X, y, sample_weight)
         if X_checked.shape[0] < 4:
             shape = tuple(X_checked.shape)
             raise ValueError(_validation.too_few_samples("X", X_checked.shape[0], shape, 4, "z_score"))
-        a, b = self._embed_fitted(X_checked, y_checked, None)
+        a, b = self._embed_fitted(X_checked, y_checked, weights)
         form = self._form(a, b)
         moments_a, moments_b = a.moments(form), b.moments(form)
         mean, variance = permutation_moments(a.n_samples, moments_a, moments_b)

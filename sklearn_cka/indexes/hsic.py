@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from sklearn_cka import _linalg
 from sklearn_cka._arrays import Array
 from sklearn_cka.indexes._base import IndexProperties
 from sklearn_cka.indexes._gram import GramEmbedding
@@ -105,7 +106,9 @@ class HSIC(KernelParamsMixin, CenteredGramIndex):
     def properties(self) -> IndexProperties:
         """What the index declares of itself with its present parameters."""
         invariances = self._kernel_invariances()
-        if invariances is not None and any(spec.kernel in ("linear", "distance", "additive_chi2") for spec in self._specs()):
+        if invariances is not None and any(
+            spec.kernel in ("linear", "distance", "additive_chi2") for spec in self._specs()
+        ):
             invariances -= {"isotropic_scaling"}
         return IndexProperties(
             range=(-math.inf, math.inf) if self.debiased or not self._is_positive_definite() else (0.0, math.inf),
@@ -123,7 +126,8 @@ class HSIC(KernelParamsMixin, CenteredGramIndex):
             return 0.0
         n = a.total
         pairs = n * (n - 3.0) if self.debiased else (n - 1.0) ** 2
-        return inner / pairs * a.scale * b.scale
+        # Both sizes at once: that of one side alone may pass the largest float where the product does not.
+        return _linalg.scale_by_power_of_two(inner / pairs * a.scale * b.scale, a.exponent + b.exponent)
 
     def _check_weighted(self, X: Array, y: Array, weights: Array) -> tuple[Array, Array, Array | None]:
         X, y, kept = super()._check_weighted(X, y, weights)
