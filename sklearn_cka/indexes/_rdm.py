@@ -105,10 +105,15 @@ def dissimilarities(X: Array, metric: str | Callable[[Array], Array], *, exact: 
 
 
 def _offset_ratio(X: Array, centered: _linalg.Centered) -> float:
-    """Return how many times larger the data are than their spread: their last places weigh as much more."""
+    """Return how many times larger the data are than their spread: their last places weigh as much more.
+
+    Columns that are constant have no last places that vary, and do not count.
+    """
     if centered.is_constant:
         return 1.0
     xp = _arrays.namespace(X)
+    varies = xp.any(centered.values != 0.0, axis=0)
+    X = xp.where(varies[None, :], X, xp.zeros_like(X[:1, :1]))
     spread = math.ldexp(float(xp.max(xp.abs(centered.values))), centered.exponent)
     return max(1.0, float(xp.max(xp.abs(X))) / spread) if spread > 0.0 else 1.0
 
