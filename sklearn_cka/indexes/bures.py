@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Any
 
 from sklearn_cka import _arrays, _linalg
@@ -30,62 +30,50 @@ _ROUNDING_ULPS = 4.0
 _NEGATIVE_SHARE = 1e-6
 
 
-class RootEmbedding(GramEmbedding):
+@dataclass(frozen=True)
+class RootEmbedding:
     """A centred Gram matrix K, held as a matrix A with ``A A' = K``.
 
     Attributes
     ----------
     root : array of shape (n_samples, rank)
-        A: the features themselves, or eigenvectors times roots of eigenvalues.
+        A: the features themselves, or eigenvectors times roots of eigenvalues; no wider than long.
     norm : float
         Frobenius norm of A, the root of the trace of K.
+    bandwidth : float or None
+        The sigma of the kernel, for fitted attributes.
     """
 
-    @classmethod
-    def of(cls, gram: GramEmbedding) -> RootEmbedding:
-        """Return the same Gram matrix, to be held by its root."""
-        return cls(
-            gram.n_samples,
-            features=gram.features,
-            matrix=gram._matrix,
-            scale=gram.scale,
-            weights=gram.weights,
-            bandwidth=gram.bandwidth,
+    root: Array
+    norm: float
+    bandwidth: float | None = None
+
+
+def _root(gram: GramEmbedding) -> Array:
+    """Return a matrix A with ``A A' = K``, no wider than long."""
+    if gram.features is None:
+        return _eigen_root(gram.gram)
+    Z = gram.weighted_features
+    if Z.shape[1] <= Z.shape[0]:
+        return Z
+    xp = _arrays.namespace(Z)
+    return xp.matrix_transpose(xp.linalg.qr(xp.matrix_transpose(Z))[1])
+
+
+def _eigen_root(K: Array) -> Array:
+    xp = _arrays.namespace(K)
+    given_eps = _arrays.eps(K)
+    values, vectors = xp.linalg.eigh(xp.astype(K, xp.float64, copy=False))
+    smallest, largest = float(values[0]), float(values[-1])
+    unit = K.shape[0] * max(abs(smallest), largest)
+    if smallest < -_NEGATIVE_SHARE * unit:
+        raise ValueError(
+            "The normalised Bures similarity takes positive semi-definite kernels: a centred Gram matrix has the"
+            f" eigenvalue {smallest:.3g} beside a largest of {largest:.3g}."
         )
-
-    @cached_property
-    def root(self) -> Array:
-        """A matrix A with ``A A' = K``, no wider than long."""
-        if self.features is None:
-            return self._eigen_root()
-        Z = self.weighted_features
-        if Z.shape[1] <= Z.shape[0]:
-            return Z
-        xp = _arrays.namespace(Z)
-        return xp.matrix_transpose(xp.linalg.qr(xp.matrix_transpose(Z))[1])
-
-    def _eigen_root(self) -> Array:
-        K = self.gram
-        self.__dict__.pop("gram")  # the root stands for it
-        xp = _arrays.namespace(K)
-        given_eps = _arrays.eps(K)
-        values, vectors = xp.linalg.eigh(xp.astype(K, xp.float64, copy=False))
-        smallest, largest = float(values[0]), float(values[-1])
-        unit = K.shape[0] * max(abs(smallest), largest)
-        rounding = _ROUNDING_ULPS * given_eps * unit
-        if smallest < -_NEGATIVE_SHARE * unit:
-            raise ValueError(
-                "The normalised Bures similarity takes positive semi-definite kernels: a centred Gram matrix has the"
-                f" eigenvalue {smallest:.3g} beside a largest of {largest:.3g}."
-            )
-        rank = int(xp.count_nonzero(values > rounding))
-        first = K.shape[0] - rank
-        return vectors[:, first:] * xp.sqrt(values[first:])[None, :]
-
-    @cached_property
-    def norm(self) -> float:
-        """Root of the trace of K."""
-        return math.sqrt(_linalg.sum_of_squares(self.root))
+    rank = int(xp.count_nonzero(values > _ROUNDING_ULPS * given_eps * unit))
+    first = K.shape[0] - rank
+    return vectors[:, first:] * xp.sqrt(values[first:])[None, :]
 
 
 class NormalizedBuresSimilarity(KernelParamsMixin, KernelIndex):
@@ -181,15 +169,12 @@ class NormalizedBuresSimilarity(KernelParamsMixin, KernelIndex):
             reference="Tang et al. 2020, arXiv:2003.11498",
         )
 
-    def _embed_side(
-        self, X: Array, spec: KernelSpec, weights: Array | None, sigma: float | None = None
-    ) -> RootEmbedding:
-        xp = _arrays.namespace(X)
+    def _embed_side(self, X: Array, spec: KernelSpec, weights: Array | None, sigma: float | None = None) -> Any:
         if spec.kernel not in ("linear", "precomputed", "delta"):
-            X = xp.astype(X, xp.float64, copy=False)
-        embedding = RootEmbedding.of(super()._embed_side(X, spec, weights, sigma))
-        embedding.norm  # noqa: B018 - here, once a layer and in parallel, rather than in the first comparison
-        return embedding
+            X = _arrays.namespace(X).astype(X, _arrays.namespace(X).float64, copy=False)
+        gram = super()._embed_side(X, spec, weights, sigma)
+        root = _root(gram)
+        return RootEmbedding(root, math.sqrt(_linalg.sum_of_squares(root)), gram.bandwidth)
 
     def compare(self, a: RootEmbedding, b: RootEmbedding) -> float:
         """Return the similarity of two embeddings, NaN where one is constant.
