@@ -13,9 +13,13 @@ from sklearn_cka.extract import extract_layers
 from sklearn_cka.indexes._base import BaseIndex, IndexProperties, WeightedIndex
 from sklearn_cka.indexes._registry import get_index, index_names, register_index, similarity
 from sklearn_cka.indexes.bures import NormalizedBuresSimilarity, normalized_bures_similarity
+from sklearn_cka.indexes.cca import SVCCA, CanonicalCorrelation, EigenspaceOverlap, cca, svcca
 from sklearn_cka.indexes.cka import CKA, KernelAlignment, cka, kernel_alignment
 from sklearn_cka.indexes.distance_correlation import DistanceCorrelation, distance_correlation
 from sklearn_cka.indexes.hsic import HSIC, hsic
+from sklearn_cka.indexes.procrustes import Procrustes, ShapeMetric, procrustes_distance, procrustes_similarity
+from sklearn_cka.indexes.pwcca import PWCCA, pwcca
+from sklearn_cka.indexes.regression import CanonicalRidge, LinearPredictivity, linear_predictivity
 from sklearn_cka.indexes.rsa import RSA, rdm, rsa
 from sklearn_cka.kernels import kernel_names, pairwise_kernel, register_kernel
 from sklearn_cka.layers import Layers
@@ -27,22 +31,31 @@ __version__ = "0.1.0"
 __all__ = [
     "CKA",
     "HSIC",
+    "PWCCA",
     "RSA",
+    "SVCCA",
     "BaseIndex",
+    "CanonicalCorrelation",
+    "CanonicalRidge",
     "ChanceLevelWarning",
     "DegenerateSimilarityWarning",
     "DistanceCorrelation",
+    "EigenspaceOverlap",
     "IndexProperties",
     "KernelAlignment",
     "Layers",
+    "LinearPredictivity",
     "NormalizedBuresSimilarity",
     "PairedTransformer",
+    "Procrustes",
+    "ShapeMetric",
     "SimilarityDisplay",
     "SimilarityTable",
     "SimilarityWarning",
     "UndefinedSimilarityWarning",
     "WeightedIndex",
     "bandwidth_rule_names",
+    "cca",
     "cka",
     "compare_layers",
     "distance_correlation",
@@ -52,13 +65,18 @@ __all__ = [
     "index_names",
     "kernel_alignment",
     "kernel_names",
+    "linear_predictivity",
     "median_distance",
     "normalized_bures_similarity",
     "pairwise_kernel",
     "permutation_z_scorer",
+    "procrustes_distance",
+    "procrustes_similarity",
+    "pwcca",
     "rdm",
     "register_index",
     "register_kernel",
     "rsa",
     "similarity",
+    "svcca",
 ]

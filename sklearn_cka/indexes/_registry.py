@@ -8,9 +8,13 @@ from typing import Any
 from sklearn_cka._arrays import Array
 from sklearn_cka.indexes._base import BaseIndex
 from sklearn_cka.indexes.bures import NormalizedBuresSimilarity
+from sklearn_cka.indexes.cca import SVCCA, CanonicalCorrelation, EigenspaceOverlap
 from sklearn_cka.indexes.cka import CKA, KernelAlignment
 from sklearn_cka.indexes.distance_correlation import DistanceCorrelation
 from sklearn_cka.indexes.hsic import HSIC
+from sklearn_cka.indexes.procrustes import Procrustes, ShapeMetric
+from sklearn_cka.indexes.pwcca import PWCCA
+from sklearn_cka.indexes.regression import CanonicalRidge, LinearPredictivity
 from sklearn_cka.indexes.rsa import RSA
 
 __all__ = ["get_index", "index_names", "register_index", "similarity"]
@@ -20,6 +24,14 @@ _INDEXES: dict[str, type[BaseIndex]] = {
     "hsic": HSIC,
     "kernel_alignment": KernelAlignment,
     "distance_correlation": DistanceCorrelation,
+    "cca": CanonicalCorrelation,
+    "svcca": SVCCA,
+    "pwcca": PWCCA,
+    "eigenspace_overlap": EigenspaceOverlap,
+    "linear_predictivity": LinearPredictivity,
+    "canonical_ridge": CanonicalRidge,
+    "procrustes": Procrustes,
+    "shape_metric": ShapeMetric,
     "rsa": RSA,
     "normalized_bures_similarity": NormalizedBuresSimilarity,
 }
