@@ -32,7 +32,7 @@ def is_pandas(obj: Any, *classes: str) -> bool:
 def collect(data: Any, argument: str) -> list[tuple[Any, Any]]:
     """Return the (name, value) pairs of a collection in any of its forms."""
     if isinstance(data, (str, os.PathLike)):
-        return list(_storage.read_npz(data))
+        return list(_storage.read(data))
     if isinstance(data, Mapping):
         return list(data.items())
     if is_pandas(data, "DataFrame") and data.columns.nlevels == 2:
@@ -51,7 +51,7 @@ def collect(data: Any, argument: str) -> list[tuple[Any, Any]]:
         )
     raise TypeError(
         f"`{argument}` must be a mapping of layer name to array, a list of arrays or of (name, array) pairs, "
-        f"a DataFrame with two-level columns, or the path of an .npz file; got {describe_type(data)}."
+        f"a DataFrame with two-level columns, or the path of a file of layers; got {describe_type(data)}."
     )
 
 

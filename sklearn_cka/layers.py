@@ -64,7 +64,7 @@ class Layers(Mapping[str, Array]):
         - a mapping of name to array, a sequence or iterator of ``(name, array)`` pairs;
         - a list or tuple of arrays, which get the names ``"0"``, ``"1"``, ...;
         - a pandas DataFrame with two-level columns: the first level names the layer, the second the unit;
-        - the path of an ``.npz`` file, memory-mapped where it is not compressed;
+        - the path of a file of layers, as of `load`;
         - another `Layers`.
 
         An array has its rows (examples) on the first axis. Arrays of NumPy, torch and other array-API libraries
@@ -287,18 +287,20 @@ class Layers(Mapping[str, Array]):
         channels: str = "auto",
         mmap: bool = True,
     ) -> Layers:
-        """Read layers from an ``.npz`` file, in the order of the file.
+        """Read layers from a file or folder, in its order.
 
         Parameters
         ----------
         path : path-like
-            An ``.npz`` file written by `save`, `numpy.savez` or `numpy.savez_compressed`.
+            By its suffix an ``.npz`` file (of `save`, `numpy.savez` or `numpy.savez_compressed`), a
+            ``.safetensors`` file or a ``.zarr`` group; otherwise a folder of ``.npy`` files.
         flatten : {"flatten", "mean", "positions"}, default="flatten"
             As for `Layers`.
         channels : {"auto", "first", "last"}, default="auto"
             As for `Layers`.
         mmap : bool, default=True
-            Whether to map the arrays of an uncompressed file read-only instead of reading them into memory.
+            Whether to map the arrays read-only instead of reading them into memory. Compressed ``.npz`` files,
+            zarr groups and bfloat16 are always read.
 
         Returns
         -------
@@ -307,24 +309,38 @@ class Layers(Mapping[str, Array]):
 
         Raises
         ------
+        FileNotFoundError
+            If there is no such file.
+        ImportError
+            If it is a zarr group and zarr is not installed.
         ValueError
-            If the file is not an ``.npz`` archive of plain arrays.
+            If the file is of another format or damaged, or does not hold plain arrays.
         """
-        return cls(_storage.read_npz(path, mmap=mmap), flatten=flatten, channels=channels)
+        return cls(_storage.read(path, mmap=mmap), flatten=flatten, channels=channels)
 
     def save(self, path: str | os.PathLike[str], *, compress: bool = False) -> None:
-        """Write the layers to an ``.npz`` file, which `numpy.load` reads as well.
+        """Write the layers to a file or folder, which the libraries of its format read as well.
 
         Arrays of other libraries are converted to NumPy, bfloat16 to float32. Row labels are not stored.
 
         Parameters
         ----------
         path : path-like
-            The file, with suffix ``.npz``. An existing file is replaced once the new one is complete.
+            By its suffix an ``.npz`` file, a ``.safetensors`` file or a ``.zarr`` group; without a suffix a
+            folder of ``.npy`` files. An existing one is replaced once the new one is complete.
         compress : bool, default=False
-            Whether to compress; a compressed file cannot be memory-mapped.
+            Whether to compress an ``.npz`` file, which cannot be memory-mapped then.
+
+        Raises
+        ------
+        FileExistsError
+            If there is a folder of that name which holds other things than layers.
+        ImportError
+            If `path` ends in ``.zarr`` and zarr is not installed.
+        ValueError
+            If the suffix is another one, or the format cannot hold the name of a layer.
         """
-        _storage.write_npz(path, ((name, to_numpy(a)) for name, a in self._arrays.items()), compress=compress)
+        _storage.write(path, self._arrays.items(), compress=compress)
 
     def _unknown(self, name: object) -> str:
         close = difflib.get_close_matches(str(name), self._arrays, n=3)

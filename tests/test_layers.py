@@ -488,9 +488,9 @@ def test_torch_tensors_with_gradient_and_bfloat16_are_saved(tmp_path):
 def test_bad_files_are_refused_by_name(tmp_path, arrays):
     with pytest.raises(FileNotFoundError, match=r"No such file: .*missing\.npz"):
         Layers(tmp_path / "missing.npz")
-    with pytest.raises(ValueError, match=r"to \.npz files; got .*acts\.npy"):
+    with pytest.raises(ValueError, match=r"read from and written to \.npz, .*got .*acts\.npy"):
         Layers("acts.npy")
-    with pytest.raises(ValueError, match=r"to \.npz files; got .*acts\.pt"):
+    with pytest.raises(ValueError, match=r"read from and written to \.npz, .*got .*acts\.pt"):
         Layers(arrays).save(tmp_path / "acts.pt")
     (tmp_path / "text.npz").write_text("not a zip")
     with pytest.raises(ValueError, match=r"text\.npz' is not an \.npz file"):

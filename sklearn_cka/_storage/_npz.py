@@ -1,4 +1,4 @@
-"""Layer files: named arrays in and out of ``.npz``, memory-mapped where the file allows it.
+"""Named arrays in and out of ``.npz`` files, memory-mapped where they are not compressed.
 
 NumPy's own reader ignores ``mmap_mode`` for archives. A member stored without compression is nevertheless a
 plain ``.npy`` file at a fixed offset, so it can be mapped there: a file larger than memory opens in
@@ -7,15 +7,15 @@ milliseconds.
 
 from __future__ import annotations
 
-import os
 import struct
-import tempfile
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
+
+from sklearn_cka._storage._replace import replacing_file
 
 _LOCAL_HEADER_BYTES = 30
 _NPY_HEADER_READERS = {
@@ -24,15 +24,7 @@ _NPY_HEADER_READERS = {
 }
 
 
-def check_suffix(path: str | os.PathLike[str]) -> Path:
-    """Return `path` as a `Path`, refusing any other suffix than ``.npz``."""
-    path = Path(path)
-    if path.suffix != ".npz":
-        raise ValueError(f"Layers are read from and written to .npz files; got {str(path)!r}.")
-    return path
-
-
-def read_npz(path: str | os.PathLike[str], *, mmap: bool = True) -> list[tuple[str, np.ndarray]]:
+def read_npz(path: Path, *, mmap: bool = True) -> list[tuple[str, np.ndarray]]:
     """Return the named arrays of an ``.npz`` file in the order of the file.
 
     Parameters
@@ -48,9 +40,6 @@ def read_npz(path: str | os.PathLike[str], *, mmap: bool = True) -> list[tuple[s
     list of (str, ndarray)
         Names and arrays, duplicated names included.
     """
-    path = check_suffix(path)
-    if not path.exists():
-        raise FileNotFoundError(f"No such file: {str(path)!r}.")
     try:
         archive = zipfile.ZipFile(path)
     except zipfile.BadZipFile as error:
@@ -92,43 +81,25 @@ def _map_member(path: Path, info: zipfile.ZipInfo) -> np.ndarray | None:
         return np.memmap(path, dtype=dtype, mode="r", offset=file.tell(), shape=shape, order=order)
 
 
-def write_npz(
-    path: str | os.PathLike[str], arrays: Iterable[tuple[str, np.ndarray]], *, compress: bool = False
-) -> None:
+def write_npz(path: Path, arrays: Iterable[tuple[str, np.ndarray]], *, compress: bool = False) -> None:
     """Write named arrays to an ``.npz`` file, replacing it only once it is complete.
 
     `numpy.savez` takes the names as keywords and so cannot write an array called ``file``.
 
     Parameters
     ----------
-    path : path-like
+    path : Path
         The file.
     arrays : iterable of (str, ndarray)
         Names and arrays. They may be maps of the very file that is replaced.
     compress : bool, default=False
         Whether to compress; a compressed file cannot be memory-mapped.
     """
-    path = check_suffix(path)
     compression = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w", compression) as archive:
-            for name, array in arrays:
-                member = f"{name}.npy"
-                if zipfile.ZipInfo(member).filename != member:
-                    raise ValueError(f"Layer name {name!r} cannot be stored in an .npz file.")
-                with archive.open(member, "w", force_zip64=True) as stream:
-                    np.lib.format.write_array(stream, np.asarray(array), allow_pickle=False)
-        # mkstemp makes files private; give this one the permissions of an ordinary new file.
-        Path(temporary).chmod(0o666 & ~_umask())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    """Return the process's file creation mask, which can only be read by setting it."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    with replacing_file(path) as file, zipfile.ZipFile(file, "w", compression) as archive:
+        for name, array in arrays:
+            member = f"{name}.npy"
+            if zipfile.ZipInfo(member).filename != member:
+                raise ValueError(f"Layer name {name!r} cannot be stored in an .npz file.")
+            with archive.open(member, "w", force_zip64=True) as stream:
+                np.lib.format.write_array(stream, np.asarray(array), allow_pickle=False)
