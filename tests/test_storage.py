@@ -175,6 +175,8 @@ def test_damaged_files_are_refused_by_name(tmp_path, arrays):
         Layers.load(path)
     folder = tmp_path / "acts"
     folder.mkdir()
+    with pytest.raises(ValueError, match=r"The folder .*acts' holds no layers"):
+        Layers.load(folder)
     (folder / "x.npy").write_bytes(b"text")
     with pytest.raises(ValueError, match=r"Layer 'x' of .*acts' cannot be read"):
         Layers.load(folder)

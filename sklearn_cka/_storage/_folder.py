@@ -42,6 +42,8 @@ def _members(path: Path) -> list[tuple[str, str]]:
             return [(str(entry["name"]), Path(str(entry["file"])).name) for entry in entries]
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{str(listing)!r} is no listing of layers.") from error
+    if not any(path.glob("*.npy")):
+        raise ValueError(f"The folder {str(path)!r} holds no layers: there is no .npy file in it.")
     files = sorted((file.name for file in path.glob("*.npy")), key=_natural)
     return [(file.removesuffix(".npy"), file) for file in files]
 
