@@ -19,6 +19,8 @@ FLOORS = {
     "_validation": 2,
     "_bandwidths": 3,
     "_layer_arrays": 3,
+    "_permutation": 3,
+    "_resampling": 3,
     "_storage": 3,
     "kernels": 3,
     "layers": 3,
