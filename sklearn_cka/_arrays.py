@@ -97,6 +97,13 @@ def detach(x: Array) -> Array:
     return x
 
 
+def same_place(a: Array, b: Array) -> bool:
+    """Whether two arrays are of one library and on one device."""
+    if type(a) is np.ndarray and type(b) is np.ndarray:
+        return True
+    return namespace(a) is namespace(b) and bool(device(a) == device(b))
+
+
 def like(x: Array, reference: Array) -> Array:
     """Return `x` as an array of the library and on the device of `reference`."""
     if type(x) is np.ndarray and type(reference) is np.ndarray:

@@ -171,14 +171,13 @@ class CanonicalIndex(SpectralIndex):
         variates, lengths = [], []
         total = float(X.shape[0]) if weights is None else float(xp.sum(weights))
         for rows, learned, added in sides:
-            left = _arrays.like(learned.left, X)
             centered = _linalg.center(rows, weights)
-            Z = root_weighted(xp.astype(centered.values, left.dtype, copy=False), weights) @ left
+            Z = root_weighted(xp.astype(centered.values, learned.left.dtype, copy=False), weights) @ learned.left
             Z = xp.astype(Z, xp.float64)
             squares = xp.sum(Z**2, axis=0)
             if any(self._penalties()):  # variances are compared with a penalty: back to the units of fit
                 unit = _linalg.power_of_two(2 * (learned.exponent - centered.exponent))
-                squares = squares + _arrays.like(added, X) * (total * unit)
+                squares = squares + added * (total * unit)
             variates.append(Z)
             lengths.append(xp.sqrt(squares))
         scale = lengths[0] * lengths[1]
@@ -187,7 +186,7 @@ class CanonicalIndex(SpectralIndex):
         correlations = xp.clip(xp.sum(variates[0] * variates[1], axis=0) / scale, min=-1.0, max=1.0)
         if self._is_squared:
             correlations = correlations**2
-        return float(xp.sum(correlations * _arrays.like(self._weights, X)))
+        return float(xp.sum(correlations * self._weights))
 
     @property
     def x_rotations_(self) -> Array:

@@ -34,8 +34,8 @@ class LinearMap:
 
     mean: Array
     exponent: int
-    left: Array | None = None
-    right: Array | None = None
+    left: Array = None
+    right: Array = None
     identity: float = 0.0
     exponent_out: int = 0
 
@@ -49,8 +49,8 @@ class LinearMap:
     def shift(self, X: Array) -> Array:
         """Return the rows less the mean, in units of ``2**exponent`` and in the precision of the map."""
         xp = _arrays.namespace(X)
-        dtype = X.dtype if self.left is None else _arrays.like(self.left, X).dtype
-        rows = xp.astype(X, xp.float64) - _arrays.like(self.mean, X)[None, :]
+        dtype = X.dtype if self.left is None else self.left.dtype
+        rows = xp.astype(X, xp.float64) - self.mean[None, :]
         return xp.astype(_linalg.scale_by_power_of_two(rows, -self.exponent), dtype, copy=False)
 
     def image(self, X: Array) -> Array:
@@ -58,14 +58,15 @@ class LinearMap:
         rows = self.shift(X)
         if self.left is None:
             return rows if self.identity == 1.0 else rows * self.identity
-        image = rows @ _arrays.like(self.left, X)
+        image = rows @ self.left
         if self.right is not None:
-            image = image @ _arrays.namespace(X).matrix_transpose(_arrays.like(self.right, X))
+            image = image @ _arrays.namespace(X).matrix_transpose(self.right)
         return image + rows * self.identity if self.identity else image
 
     def apply(self, X: Array) -> Array:
-        """Return the image of the rows of `X`."""
-        return _linalg.scale_by_power_of_two(self.image(X), self.exponent_out)
+        """Return the image of the rows of `X`, in the precision of `X`."""
+        xp = _arrays.namespace(X)
+        return xp.astype(_linalg.scale_by_power_of_two(self.image(X), self.exponent_out), X.dtype, copy=False)
 
     def matrix(self) -> Array:
         """Return the whole map as a matrix of shape (n_features, n_features_out), in the units of the data."""

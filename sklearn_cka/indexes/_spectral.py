@@ -270,6 +270,7 @@ class SpectralIndex(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WeightedI
         self._x_map, self._y_map = self._learn_maps(a, b)
 
     def _evaluate(self, X: Array, y: Array, weights: Array | None) -> float:
+        self._check_place(X, "score")
         value = self._held_out(X, y, weights)
         if math.isnan(value):
             message = "a side, or what the map makes of it, is constant over the rows of fit or over those given"
@@ -296,14 +297,17 @@ class SpectralIndex(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WeightedI
         Raises
         ------
         ValueError
-            If the number or names of the features are not those of fit, or an entry is not finite.
+            If the number or names of the features are not those of fit, an entry is not finite, or the data are in
+            another array library or on another device than those of fit.
         sklearn.exceptions.NotFittedError
             If the index is not fitted.
         """
         check_is_fitted(self)
         if getattr(X, "ndim", 2) == 2:  # anything else is refused by the next line, in other words
             _sklearn.check_features(self, X, reset=False)
-        return self._x_map.apply(_validation.check_matrix(X, "X", min_samples=1, required_by=type(self).__name__))
+        X = _validation.check_matrix(X, "X", min_samples=1, required_by=type(self).__name__)
+        self._check_place(X, "transform")
+        return self._x_map.apply(X)
 
     def transform_y(self, y: Array) -> Array:
         """Return the second representation in the space in which fit aligned both.
@@ -321,7 +325,8 @@ class SpectralIndex(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WeightedI
         Raises
         ------
         ValueError
-            If the number of columns is not that of fit, or an entry is not finite.
+            If the number of columns is not that of fit, an entry is not finite, or the data are in another array
+            library or on another device than those of fit.
         sklearn.exceptions.NotFittedError
             If the index is not fitted.
         """
@@ -332,7 +337,17 @@ class SpectralIndex(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WeightedI
                 f"y has {y.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_y_in_} features"
                 " as in fit."
             )
+        self._check_place(y, "transform_y")
         return self._y_map.apply(y)
+
+    def _check_place(self, X: Array, method: str) -> None:
+        """Raise ValueError unless `X` lies where the learned maps do."""
+        if not _arrays.same_place(X, self.x_mean_):
+            raise ValueError(
+                f"Inputs passed to {type(self).__name__}.{method}() must use the same namespace and the same device as"
+                f" those passed to fit(): got {_arrays.describe_type(X)} on {_arrays.device(X)}, fitted on"
+                f" {_arrays.describe_type(self.x_mean_)} on {_arrays.device(self.x_mean_)}."
+            )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

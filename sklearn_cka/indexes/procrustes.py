@@ -101,7 +101,7 @@ class RotationIndex(SpectralIndex):
         norm = math.sqrt(_linalg.sum_of_squares(Z_x)) * math.sqrt(_linalg.sum_of_squares(Z_y))
         if norm == 0.0:
             return math.nan
-        x_turn, y_turn = _arrays.like(self._x_turn, X), _arrays.like(self._y_turn, X)
+        x_turn, y_turn = self._x_turn, self._y_turn
         xp = _arrays.namespace(X)
         inner = _linalg.inner(xp.astype(Z_x, x_turn.dtype) @ x_turn, xp.astype(Z_y, y_turn.dtype) @ y_turn)
         return _linalg.clip_rounding(inner / norm, -1.0, 1.0, 64 * _arrays.eps(x_turn))
