@@ -15,6 +15,7 @@ from sklearn_cka.indexes._registry import get_index, index_names, register_index
 from sklearn_cka.indexes.bures import NormalizedBuresSimilarity, normalized_bures_similarity
 from sklearn_cka.indexes.cca import SVCCA, CanonicalCorrelation, EigenspaceOverlap, cca, svcca
 from sklearn_cka.indexes.cka import CKA, KernelAlignment, cka, kernel_alignment
+from sklearn_cka.indexes.deconfounded import DeconfoundedCKA, deconfounded_cka
 from sklearn_cka.indexes.distance_correlation import DistanceCorrelation, distance_correlation
 from sklearn_cka.indexes.hsic import HSIC, hsic
 from sklearn_cka.indexes.procrustes import Procrustes, ShapeMetric, procrustes_distance, procrustes_similarity
@@ -38,6 +39,7 @@ __all__ = [
     "CanonicalCorrelation",
     "CanonicalRidge",
     "ChanceLevelWarning",
+    "DeconfoundedCKA",
     "DegenerateSimilarityWarning",
     "DistanceCorrelation",
     "EigenspaceOverlap",
@@ -58,6 +60,7 @@ __all__ = [
     "cca",
     "cka",
     "compare_layers",
+    "deconfounded_cka",
     "distance_correlation",
     "extract_layers",
     "get_index",

@@ -10,6 +10,7 @@ from sklearn_cka.indexes._base import BaseIndex
 from sklearn_cka.indexes.bures import NormalizedBuresSimilarity
 from sklearn_cka.indexes.cca import SVCCA, CanonicalCorrelation, EigenspaceOverlap
 from sklearn_cka.indexes.cka import CKA, KernelAlignment
+from sklearn_cka.indexes.deconfounded import DeconfoundedCKA
 from sklearn_cka.indexes.distance_correlation import DistanceCorrelation
 from sklearn_cka.indexes.hsic import HSIC
 from sklearn_cka.indexes.procrustes import Procrustes, ShapeMetric
@@ -34,6 +35,7 @@ _INDEXES: dict[str, type[BaseIndex]] = {
     "shape_metric": ShapeMetric,
     "rsa": RSA,
     "normalized_bures_similarity": NormalizedBuresSimilarity,
+    "deconfounded_cka": DeconfoundedCKA,
 }
 _BUILT_IN = frozenset(_INDEXES)
 
