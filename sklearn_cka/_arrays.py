@@ -50,6 +50,18 @@ def is_torch(x: Array) -> bool:
     return bool(array_api_compat.is_torch_array(x))
 
 
+def free_memory(x: Array) -> float | None:
+    """Return the free bytes of the GPU on which `x` lies, None for the host and where it is not known."""
+    if array_api_compat.is_torch_array(x) and x.device.type == "cuda":
+        import torch
+
+        return float(torch.cuda.mem_get_info(x.device)[0])
+    if array_api_compat.is_cupy_array(x):
+        with x.device:
+            return float(namespace(x).cuda.runtime.memGetInfo()[0])
+    return None
+
+
 def is_writable_namespace(x: Array) -> bool:
     """Whether arrays of this kind can be written in place (those of JAX cannot)."""
     return not array_api_compat.is_jax_array(x)

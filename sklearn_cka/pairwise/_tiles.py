@@ -19,8 +19,43 @@ from sklearn_cka.indexes._gram import GramEmbedding
 _STRIP_ROWS = 256
 # Numbers summed in the data's precision before float64 takes over.
 _SUM_BLOCK = 65_536
+# Share of a device's free memory that tiles may take.
+_FREE_SHARE = 0.25
 # Up to this many rows a whole Gram matrix is one strip.
 _WHOLE_GRAM_ROWS = 1_024
+
+
+class _Sums:
+    """Inner products of all pairs and of each layer with itself, in float64, where the products are computed.
+
+    They are brought to the host once, when a table is complete: a device is not made to wait for every tile.
+    """
+
+    def __init__(self, reference: Array, n_rows: int, n_columns: int | None) -> None:
+        xp = self.xp = _arrays.namespace(reference)
+        self.split = n_rows
+        self.is_symmetric = n_columns is None
+        shape = (n_rows, n_rows if n_columns is None else n_columns)
+        self.pairs = xp.zeros(shape, dtype=xp.float64, device=_arrays.device(reference))
+        self.own = xp.zeros((n_rows + (n_columns or 0),), dtype=xp.float64, device=_arrays.device(reference))
+
+    def add(self, stack: Array, factor: float) -> None:
+        """Add `factor` times the inner products of stacked rows, one a layer, summed in short chunks."""
+        xp = self.xp
+        for chunk in _linalg.blocks(stack.shape[1], _SUM_BLOCK):
+            part = stack[:, chunk]
+            if self.is_symmetric:
+                self.pairs += factor * xp.astype(part @ xp.matrix_transpose(part), xp.float64)
+            else:
+                left, right = part[: self.split, :], part[self.split :, :]
+                self.pairs += factor * xp.astype(left @ xp.matrix_transpose(right), xp.float64)
+                self.own += factor * xp.astype(xp.vecdot(part, part, axis=-1), xp.float64)
+
+    def to_host(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the inner products of all pairs, and those of each layer with itself, as NumPy arrays."""
+        pairs = np.array(_arrays.to_numpy(self.pairs), dtype=np.float64)
+        own = np.diagonal(pairs).copy() if self.is_symmetric else np.array(_arrays.to_numpy(self.own), dtype=np.float64)
+        return pairs, own
 
 
 def gram_products(a: list[GramEmbedding], b: list[GramEmbedding] | None, progress: Any) -> np.ndarray:
@@ -34,59 +69,48 @@ def gram_products(a: list[GramEmbedding], b: list[GramEmbedding] | None, progres
     features = _common_precision([layer.features for layer in layers])
     xp = _arrays.namespace(features[0])
     n = features[0].shape[0]
-    strip = _strip_rows(n, len(layers), features[0])
-    split = len(a)
-    totals = np.zeros((len(a), len(a) if b is None else len(b)))
-    own = np.zeros(len(layers))
-    for rows in _linalg.blocks(n, strip):
+    sums = _Sums(features[0], len(a), None if b is None else len(b))
+    for rows in _linalg.blocks(n, _strip_rows(n, len(layers), features[0])):
         for columns, factor in ((rows, 1.0), (slice(rows.stop, n), 2.0)):
             if columns.start >= columns.stop:
                 continue
             stack = _gram_strips(xp, features, rows, columns)
             if layers[0].debiased and columns is rows:
                 stack = _without_diagonal(xp, stack)
-            _add_products(xp, xp.reshape(stack, (len(layers), -1)), split, b is None, factor, totals, own)
+            sums.add(xp.reshape(stack, (len(layers), -1)), factor)
         progress.update(rows.stop - rows.start)
+    pairs, own = sums.to_host()
     if layers[0].debiased:
-        _subtract_means(layers, split, b is None, totals, own)
-    for layer, value in zip(layers, np.diagonal(totals) if b is None else own, strict=True):
+        _subtract_means(layers, len(a), b is None, pairs, own)
+    return _remember(layers, pairs, own)
+
+
+def _remember(layers: list[GramEmbedding], pairs: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """Leave the inner products of layers with themselves with their embeddings; return those of all pairs."""
+    for layer, value in zip(layers, own, strict=True):
         layer.remember_self_inner("gram", float(value))
-    return totals
+    return pairs
 
 
 def _gram_strips(xp: Any, features: list[Array], rows: slice, columns: slice) -> Array:
     """Return ``Z[rows] @ Z[columns].T`` of every layer, shape (n_layers, n_rows, n_columns)."""
-    if _arrays.is_numpy(features[0]):
+    if _arrays.is_numpy(features[0]) or _arrays.is_torch(features[0]):  # products written where they are stacked
         shape = (len(features), rows.stop - rows.start, columns.stop - columns.start)
-        stack = np.empty(shape, dtype=features[0].dtype)
-        for out, Z in zip(stack, features, strict=True):
-            np.matmul(Z[rows], Z[columns].T, out=out)
+        stack = xp.empty(shape, dtype=features[0].dtype, device=_arrays.device(features[0]))
+        for i, Z in enumerate(features):
+            xp.matmul(Z[rows, :], Z[columns, :].T, out=stack[i])
         return stack
     return xp.stack([Z[rows, :] @ xp.matrix_transpose(Z[columns, :]) for Z in features])
 
 
 def _without_diagonal(xp: Any, stack: Array) -> Array:
     """Return a stack of square matrices with zero diagonals."""
-    if _arrays.is_numpy(stack):
-        index = np.arange(stack.shape[1])
-        stack[:, index, index] = 0.0
+    if _arrays.is_writable_namespace(stack):
+        for layer in range(stack.shape[0]):
+            stack[layer, ...] = _arrays.fill_diagonal(stack[layer, ...], 0.0)
         return stack
     mask = 1.0 - xp.eye(stack.shape[1], dtype=stack.dtype, device=_arrays.device(stack))
     return stack * mask[None, :, :]
-
-
-def _add_products(
-    xp: Any, stack: Array, split: int, symmetric: bool, factor: float, totals: np.ndarray, own: np.ndarray
-) -> None:
-    """Add `factor` times the products of the stacked rows to the float64 totals."""
-    for chunk in _linalg.blocks(stack.shape[1], _SUM_BLOCK):
-        part = stack[:, chunk]
-        if symmetric:
-            totals += factor * _arrays.to_numpy(part @ xp.matrix_transpose(part)).astype(np.float64)
-        else:
-            left, right = part[:split, :], part[split:, :]
-            totals += factor * _arrays.to_numpy(left @ xp.matrix_transpose(right)).astype(np.float64)
-            own += factor * _arrays.to_numpy(xp.vecdot(part, part, axis=-1)).astype(np.float64)
 
 
 def _subtract_means(
@@ -128,16 +152,11 @@ def matrix_products(a: list[GramEmbedding], b: list[GramEmbedding] | None, progr
     layers = a if b is None else a + b
     flat = [_arrays.namespace(gram).reshape(gram, (-1,)) for gram in _common_precision([e.gram for e in layers])]
     xp = _arrays.namespace(flat[0])
-    totals = np.zeros((len(a), len(a) if b is None else len(b)))
-    own = np.zeros(len(layers))
-    step = _chunk_columns(len(layers), flat[0])
-    for chunk in _linalg.blocks(flat[0].shape[0], step):
-        stack = xp.stack([vector[chunk] for vector in flat])
-        _add_products(xp, stack, len(a), b is None, 1.0, totals, own)
+    sums = _Sums(flat[0], len(a), None if b is None else len(b))
+    for chunk in _linalg.blocks(flat[0].shape[0], _chunk_columns(len(layers), flat[0])):
+        sums.add(xp.stack([vector[chunk] for vector in flat]), 1.0)
         progress.update(chunk.stop - chunk.start)
-    for layer, value in zip(layers, np.diagonal(totals) if b is None else own, strict=True):
-        layer.remember_self_inner("gram", float(value))
-    return totals
+    return _remember(layers, *sums.to_host())
 
 
 def _common_precision(arrays: list[Array]) -> list[Array]:
@@ -149,8 +168,12 @@ def _common_precision(arrays: list[Array]) -> list[Array]:
 
 
 def _budget(array: Array) -> int:
-    """Return how many numbers of the array's type fit in scikit-learn's working memory."""
-    return int(get_config()["working_memory"] * 2**20) // (8 if _arrays.dtype_name(array) == "float64" else 4)
+    """Return how many numbers of the array's type fit in scikit-learn's working memory, and on the array's device."""
+    size = get_config()["working_memory"] * 2**20
+    free = _arrays.free_memory(array)
+    if free is not None:
+        size = min(size, _FREE_SHARE * free)
+    return int(size) // (8 if _arrays.dtype_name(array) == "float64" else 4)
 
 
 def _strip_rows(n: int, n_layers: int, array: Array) -> int:
