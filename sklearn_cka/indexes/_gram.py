@@ -157,7 +157,7 @@ class GramEmbedding:
         """Return the inner product with another embedding, in the "gram" or the "feature" form."""
         if form == "gram":
             return _linalg.inner(self.gram, other.gram)
-        a, b = self.weighted_features, other.weighted_features
+        a, b = _arrays.same_precision(self.weighted_features, other.weighted_features)
         total = _linalg.sum_of_squares(_arrays.namespace(a).matrix_transpose(a) @ b)
         return total - self.feature_correction(other) if self.debiased else total
 
@@ -181,10 +181,8 @@ class GramEmbedding:
     def remember_self_inner(self, form: str, value: float) -> None:
         """Keep an inner product with itself that was computed elsewhere, 0 if it is rounding."""
         if self.debiased and self.features is not None:
-            xp = _arrays.namespace(self.squares)
-            if form == "gram":
-                entry = _ROUNDING_ULPS * self.eps * float(xp.max(self.squares))
-                rounding = (self.total * entry) ** 2
+            if form == "gram":  # entry ij is off by rounding of |x_i| |x_j|
+                rounding = (_ROUNDING_ULPS * self.eps * self._weighted_trace) ** 2
             else:
                 rounding = 0.25 * _ROUNDING_ULPS * self.eps * abs(self.feature_correction(self))
             value = value if value > rounding else 0.0

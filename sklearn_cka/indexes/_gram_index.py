@@ -35,6 +35,17 @@ class KernelSpec:
 
 
 _PLAIN = KernelSpec()
+# Squared row norms in units of their median: above this, debiased estimates are computed in float64.
+_OUTLYING = 1e3
+
+
+def _has_outlying_row(Z: Array) -> bool:
+    """Whether a squared row norm in float32 outweighs the others so much that debiasing, a difference, loses them."""
+    if _arrays.dtype_name(Z) != "float32":
+        return False
+    squares = _linalg.row_squares(Z)
+    typical = float(_arrays.namespace(squares).sort(squares)[squares.shape[0] // 2])
+    return float(_arrays.namespace(squares).max(squares)) > _OUTLYING * typical
 
 
 class KernelIndex(WeightedIndex):
@@ -92,6 +103,8 @@ class KernelIndex(WeightedIndex):
                 Z, exponent = _linalg.scale(X)
                 return GramEmbedding(n, features=Z, exponent=2 * exponent, **common)
             centered = _linalg.center(X, weights)
+            if self._is_debiased and _has_outlying_row(centered.values):
+                centered = _linalg.center(_arrays.namespace(X).astype(X, _arrays.namespace(X).float64), weights)
             return GramEmbedding(n, features=centered.values, exponent=2 * centered.exponent, **common)
         gram = kernels.gram_matrix(
             X,

@@ -105,7 +105,8 @@ def compare_layers(
     a = as_layers(a, argument="a")
     b = None if b is None else as_layers(b, argument="b")
     if b is not None:
-        _validation.check_same_count(a.n_rows, b.n_rows, "a", "b")
+        first, other = f"layer {a.names[0]!r} of a", f"layer {b.names[0]!r} of b"
+        _validation.check_same_count(a.n_rows, b.n_rows, first, other)
         _validation.check_row_labels(a.index, b.index, "a", "b")
     one_sided = b is None and index.properties.symmetric and index.has_equal_sides
     chosen = _plans.choose(index, a.n_rows, _widths(a), None if one_sided else _widths(a if b is None else b), plan)
@@ -218,8 +219,10 @@ def _fill(
             products = fill(rows, columns, progress)
         form = "feature" if plan.name == "feature" else "gram"
         values = np.empty(products.shape)
-        for i, (line, left) in enumerate(zip(products.tolist(), rows, strict=True)):
-            for j, (product, right) in enumerate(zip(line, rows if columns is None else columns, strict=True)):
+        for i, (inner_products, left) in enumerate(zip(products.tolist(), rows, strict=True)):
+            for j, (product, right) in enumerate(
+                zip(inner_products, rows if columns is None else columns, strict=True)
+            ):
                 if columns is None and j < i:
                     values[i, j] = values[j, i]
                 else:
