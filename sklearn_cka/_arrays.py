@@ -6,6 +6,7 @@ standard lacks (a writable diagonal, Python floats out of a result, a data type 
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import array_api_compat
@@ -37,7 +38,33 @@ def namespace(*arrays: Array) -> Any:
     """Return the array namespace of the first array."""
     if type(arrays[0]) is np.ndarray:  # the common case, spared a search through all known libraries
         return numpy_namespace
-    return array_api_compat.array_namespace(arrays[0])
+    xp = array_api_compat.array_namespace(arrays[0])
+    return _narrow(xp) if lacks_float64(arrays[0]) else xp
+
+
+def lacks_float64(x: Array) -> bool:
+    """Whether the library or the device of `x` has no float64, as JAX unless told otherwise, and Apple's GPUs."""
+    if array_api_compat.is_jax_array(x):
+        import jax
+
+        return not jax.config.jax_enable_x64
+    return array_api_compat.is_torch_array(x) and x.device.type == "mps"
+
+
+class _NarrowNamespace:
+    """A namespace whose widest floating type is float32: what is asked for in float64 is computed in float32."""
+
+    def __init__(self, xp: Any) -> None:
+        self._xp = xp
+        self.float64 = xp.float32
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._xp, name)
+
+
+@cache
+def _narrow(xp: Any) -> _NarrowNamespace:
+    return _NarrowNamespace(xp)
 
 
 def device(x: Array) -> Any:
@@ -127,6 +154,8 @@ def like(x: Array, reference: Array) -> Array:
     values = to_numpy(x)
     if is_numpy(reference):
         return values
+    if values.dtype == np.float64 and lacks_float64(reference):
+        values = values.astype(np.float32)
     # A copy: torch refuses read-only NumPy memory, and the caller's array is never shared with a device.
     return xp.asarray(np.array(values), device=target)
 
@@ -164,6 +193,14 @@ def count(mask: Array) -> int:
         return int(np.count_nonzero(mask))
     xp = namespace(mask)
     return int(xp.sum(xp.astype(mask, xp.int64)))
+
+
+def total(vector: Array) -> float:
+    """Return the sum of a vector, in float64 on the host where its device has none."""
+    if lacks_float64(vector):
+        return float(to_numpy(vector).astype(np.float64).sum())
+    xp = namespace(vector)
+    return float(xp.sum(vector, dtype=xp.float64))
 
 
 def fill_diagonal(matrix: Array, value: float) -> Array:

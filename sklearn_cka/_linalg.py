@@ -70,7 +70,7 @@ def column_means(X: Array, weights: Array | None = None) -> Array:
     if weights is not None:
         total = xp.sum(weights, dtype=xp.float64)
         return xp.astype(weights, xp.float64) @ xp.astype(X, xp.float64) / total
-    if X.dtype == xp.float64:
+    if _arrays.dtype_name(X) == "float64":
         return xp.sum(X, axis=0) / n
     return sum(xp.astype(xp.sum(X[rows, :], axis=0), xp.float64) for rows in blocks(n, _MEAN_BLOCK)) / n
 
@@ -138,11 +138,11 @@ def inner(a: Array, b: Array) -> float:
         a, b = xp.astype(a, xp.float64), xp.astype(b, xp.float64)
     a, b = xp.reshape(a, (-1,)), xp.reshape(b, (-1,))
     size = a.shape[0]
-    if a.dtype == xp.float64 or size <= _SUM_BLOCK:
+    if _arrays.dtype_name(a) == "float64" or size <= _SUM_BLOCK:
         return float(xp.vecdot(a, b))
     whole = size // _SUM_BLOCK * _SUM_BLOCK
     blocks = xp.vecdot(xp.reshape(a[:whole], (-1, _SUM_BLOCK)), xp.reshape(b[:whole], (-1, _SUM_BLOCK)))
-    total = float(xp.sum(blocks, dtype=xp.float64))
+    total = _arrays.total(blocks)
     return total + float(xp.vecdot(a[whole:], b[whole:])) if whole < size else total
 
 
