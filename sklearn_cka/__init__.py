@@ -17,6 +17,7 @@ from sklearn_cka.indexes.cca import SVCCA, CanonicalCorrelation, EigenspaceOverl
 from sklearn_cka.indexes.cka import CKA, KernelAlignment, cka, kernel_alignment
 from sklearn_cka.indexes.deconfounded import DeconfoundedCKA, deconfounded_cka
 from sklearn_cka.indexes.distance_correlation import DistanceCorrelation, distance_correlation
+from sklearn_cka.indexes.gulp import GULP
 from sklearn_cka.indexes.hsic import HSIC, hsic
 from sklearn_cka.indexes.procrustes import Procrustes, ShapeMetric, procrustes_distance, procrustes_similarity
 from sklearn_cka.indexes.pwcca import PWCCA, pwcca
@@ -31,6 +32,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CKA",
+    "GULP",
     "HSIC",
     "PWCCA",
     "RSA",

@@ -12,6 +12,7 @@ from sklearn_cka.indexes.cca import SVCCA, CanonicalCorrelation, EigenspaceOverl
 from sklearn_cka.indexes.cka import CKA, KernelAlignment
 from sklearn_cka.indexes.deconfounded import DeconfoundedCKA
 from sklearn_cka.indexes.distance_correlation import DistanceCorrelation
+from sklearn_cka.indexes.gulp import GULP
 from sklearn_cka.indexes.hsic import HSIC
 from sklearn_cka.indexes.procrustes import Procrustes, ShapeMetric
 from sklearn_cka.indexes.pwcca import PWCCA
@@ -36,6 +37,7 @@ _INDEXES: dict[str, type[BaseIndex]] = {
     "rsa": RSA,
     "normalized_bures_similarity": NormalizedBuresSimilarity,
     "deconfounded_cka": DeconfoundedCKA,
+    "gulp": GULP,
 }
 _BUILT_IN = frozenset(_INDEXES)
 
