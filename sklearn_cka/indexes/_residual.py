@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from sklearn_cka import _arrays, _linalg
 from sklearn_cka._arrays import Array
@@ -45,11 +44,3 @@ def _nearest_psd(K: Array) -> Array:
     xp = _arrays.namespace(K)
     values, vectors = xp.linalg.eigh(K)
     return (vectors * xp.where(values > 0.0, values, xp.zeros_like(values))[None, :]) @ xp.matrix_transpose(vectors)
-
-
-@dataclass(frozen=True)
-class RowData:
-    """What comes with the rows besides X and y, in the place of the weights."""
-
-    sample_weight: Array | None = None
-    confound: Array | None = None

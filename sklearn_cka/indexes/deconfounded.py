@@ -27,7 +27,8 @@ from sklearn_cka._arrays import Array
 from sklearn_cka.indexes._base import IndexProperties
 from sklearn_cka.indexes._gram import GramEmbedding
 from sklearn_cka.indexes._gram_index import CenteredGramIndex, KernelParamsMixin, KernelSpec
-from sklearn_cka.indexes._residual import ResidualEmbedding, RowData
+from sklearn_cka.indexes._residual import ResidualEmbedding
+from sklearn_cka.indexes._row_data import RowData, check_rows_of, without_zero_weights
 from sklearn_cka.indexes.cka import cosine
 
 __all__ = ["DeconfoundedCKA", "deconfounded_cka"]
@@ -316,7 +317,7 @@ class DeconfoundedCKA(KernelParamsMixin, CenteredGramIndex):
     def _check_data(self, X: Array, y: Array, rows: Any) -> tuple[Array, Array, Any]:
         rows = RowData() if rows is None else rows
         X_checked, y_checked, weights = super()._check_data(X, y, rows.sample_weight)
-        confound = self.confound if rows.confound is None else rows.confound
+        confound = self.confound if rows.extra is None else rows.extra
         if confound is None:
             return X_checked, y_checked, RowData(weights)
         _validation.check_row_labels(_validation.row_labels(X), _validation.row_labels(confound), "X", "confound")
@@ -325,20 +326,11 @@ class DeconfoundedCKA(KernelParamsMixin, CenteredGramIndex):
     def _check_confound(self, confound: Any, X: Array, sample_weight: Array | None = None) -> Array:
         """Return the confounder of the rows of `X`, those of weight zero left out if there are weights."""
         Z = _arrays.like(self._check_side(confound, "confound", self._confound_spec, column=True), X)
-        if sample_weight is not None:
-            xp = _arrays.namespace(Z)
-            weights = _validation.check_weights(sample_weight, Z)
-            if not bool(xp.all(weights > 0)):
-                if self._confound_spec.kernel == "precomputed":
-                    raise ValueError('sample_weight must be positive for every row with kernel="precomputed".')
-                Z = xp.take(Z, xp.nonzero(weights > 0)[0], axis=0)
-        if Z.shape[0] != X.shape[0]:
-            raise ValueError(
-                f"confound has {Z.shape[0]} rows and X has {X.shape[0]}: it must describe the same rows. Where rows are"
-                " taken from the data, as in cross-validation, give it to fit and score instead of the constructor, and"
-                " request it by set_fit_request(confound=True) and set_score_request(confound=True)."
-            )
-        return Z
+        kept = without_zero_weights(Z, sample_weight)
+        if kept is not Z and self._confound_spec.kernel == "precomputed":
+            raise ValueError('sample_weight must be positive for every row with kernel="precomputed".')
+        check_rows_of(kept, X, "confound")
+        return kept
 
     def _embed_pair(self, X: Array, y: Array, rows: Any) -> tuple[GramEmbedding, GramEmbedding]:
         return self._residuals(X, y, rows, (None, None, None))
@@ -353,9 +345,9 @@ class DeconfoundedCKA(KernelParamsMixin, CenteredGramIndex):
         spec_x, spec_y = self._specs()
         a = self._embed_side(X, spec_x, rows.sample_weight, sigmas[0])
         b = self._embed_side(y, spec_y, rows.sample_weight, sigmas[1])
-        if rows.confound is None:
+        if rows.extra is None:
             return a, b
-        c = self._embed_side(rows.confound, self._confound_spec, rows.sample_weight, sigmas[2])
+        c = self._embed_side(rows.extra, self._confound_spec, rows.sample_weight, sigmas[2])
         return (
             ResidualEmbedding(a, c, nearest_psd=self.nearest_psd),
             ResidualEmbedding(b, c, nearest_psd=self.nearest_psd),
