@@ -1,5 +1,6 @@
 """Compare representations, scikit-learn style: activations of neural networks, or any matrices over the same rows."""
 
+from sklearn_cka._backends import array_backend, backend_names, register_backend
 from sklearn_cka._bandwidths import bandwidth_rule_names, median_distance
 from sklearn_cka.compose import PairedTransformer
 from sklearn_cka.display import SimilarityDisplay
@@ -58,6 +59,8 @@ __all__ = [
     "SimilarityWarning",
     "UndefinedSimilarityWarning",
     "WeightedIndex",
+    "array_backend",
+    "backend_names",
     "bandwidth_rule_names",
     "cca",
     "cka",
@@ -79,6 +82,7 @@ __all__ = [
     "procrustes_similarity",
     "pwcca",
     "rdm",
+    "register_backend",
     "register_index",
     "register_kernel",
     "rsa",

@@ -17,6 +17,7 @@ FLOORS = {
     "exceptions": 1,
     "_linalg": 2,
     "_validation": 2,
+    "_backends": 2,
     "_bandwidths": 3,
     "_layer_arrays": 3,
     "_permutation": 3,

@@ -22,7 +22,7 @@ from typing import Any
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_cka import _arrays, _sklearn, _validation
+from sklearn_cka import _arrays, _backends, _sklearn, _validation
 from sklearn_cka._arrays import Array
 from sklearn_cka.exceptions import SimilarityWarning, UndefinedSimilarityWarning, warn
 
@@ -274,10 +274,11 @@ class BaseIndex(BaseEstimator, metaclass=ABCMeta):
         self._check_params()
         X_checked, y_checked, weights = self._check_data(X, y, sample_weight)
         _sklearn.check_features(self, X, reset=True)
-        a, b = self._embed_pair(X_checked, y_checked, weights)
         self.n_features_y_in_ = 1 if len(y_checked.shape) == 1 else int(y_checked.shape[1])
-        self.similarity_, self.chance_ = self._judge(a, b)
-        self._learn(a, b)
+        with _backends.product_precision(X_checked):
+            a, b = self._embed_pair(X_checked, y_checked, weights)
+            self.similarity_, self.chance_ = self._judge(a, b)
+            self._learn(a, b)
         return self
 
     def _score(self, X: Array, y: Array, sample_weight: Array | None) -> float:
@@ -291,11 +292,14 @@ class BaseIndex(BaseEstimator, metaclass=ABCMeta):
                 f"y has {width} features, but {type(self).__name__} is expecting {self.n_features_y_in_} features as"
                 " in fit."
             )
-        return self._evaluate(X_checked, y_checked, weights)
+        with _backends.product_precision(X_checked):
+            return self._evaluate(X_checked, y_checked, weights)
 
     def _similarity(self, X: Array, y: Array, sample_weight: Array | None) -> float:
         self._check_params()
-        return self._judge(*self._embed_pair(*self._check_data(X, y, sample_weight)))[0]
+        X, y, weights = self._check_data(X, y, sample_weight)
+        with _backends.product_precision(X):
+            return self._judge(*self._embed_pair(X, y, weights))[0]
 
     def _evaluate(self, X: Array, y: Array, weights: Array | None) -> float:
         """Return the index of checked rows with what was learned; indexes that learn nothing start afresh."""
@@ -329,7 +333,7 @@ class BaseIndex(BaseEstimator, metaclass=ABCMeta):
         """Return both representations as checked arrays of one library, device and precision, and the weights."""
         if y is None:
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
-        X_checked, y_checked = self._check_X(X, "X"), self._check_y(y, "y")
+        X_checked, y_checked = _backends.move(self._check_X(X, "X")), self._check_y(y, "y")
         _validation.check_same_rows(X_checked, y_checked)
         _validation.check_row_labels(_validation.row_labels(X), _validation.row_labels(y), "X", "y")
         y_checked = _arrays.like(y_checked, X_checked)

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
 from tqdm.auto import tqdm
 
-from sklearn_cka import _arrays, _validation
+from sklearn_cka import _arrays, _backends, _validation
 from sklearn_cka.exceptions import (
     ChanceLevelWarning,
     DegenerateSimilarityWarning,
@@ -37,6 +37,9 @@ def compare_layers(
     output: str = "similarity",
     n_jobs: int | None = None,
     plan: str | None = None,
+    backend: str | None = None,
+    device: Any = None,
+    precision: str | None = None,
     verbose: int = 1,
     **params: Any,
 ) -> SimilarityTable:
@@ -62,6 +65,15 @@ def compare_layers(
         :func:`joblib.parallel_config` context.
     plan : {"gram", "feature", "matrix", "embed"}, default=None
         How to compute the table; None is the way of fewest operations. ``table.plan`` tells what was chosen.
+    backend : str, default=None
+        Array library to which NumPy layers are moved, once each, a name of :func:`~sklearn_cka.backend_names`; None
+        is that of a surrounding :func:`~sklearn_cka.array_backend`, else NumPy. Layers of other libraries are
+        computed where they lie.
+    device : str or object, default=None
+        Device of the backend, such as ``"cuda"``.
+    precision : {"tf32", "bf16"}, default=None
+        A lower precision of float32 matrix products for torch and JAX layers; None is full float32 whatever the
+        library is set to.
     verbose : int, default=1
         Whether to show progress of what takes over a second; 0 is silent.
     **params
@@ -102,6 +114,8 @@ def compare_layers(
     _validation.check_option("output", output, ("similarity", "distance"))
     if output == "distance":
         index.to_distance(1.0)  # an index without a metric form says so before it computes
+    _validation.check_option("precision", precision, _backends.PRECISIONS)
+    target = _backends.resolve(backend, device)
     a = as_layers(a, argument="a")
     b = None if b is None else as_layers(b, argument="b")
     if b is not None:
@@ -110,10 +124,13 @@ def compare_layers(
         _validation.check_row_labels(a.index, b.index, "a", "b")
     one_sided = b is None and index.properties.symmetric and index.has_equal_sides
     chosen = _plans.choose(index, a.n_rows, _widths(a), None if one_sided else _widths(a if b is None else b), plan)
-    rows, columns = _embed(index, a, b, one_sided, n_jobs, verbose)
-    values = _fill(index, chosen, rows, columns, n_jobs, verbose)
     names_a, names_b = a.names, (a if b is None else b).names
-    chance = _judge(index, rows, columns, values, names_a, names_b)
+    first = next(iter(a.values()))
+    reference = first[:1, :] if target is None else target.move(first[:1, :])
+    with _backends.product_precision(reference, precision):
+        rows, columns = _embed(index, a, b, one_sided, target, reference, n_jobs, verbose)
+        values = _fill(index, chosen, rows, columns, n_jobs, verbose)
+        chance = _judge(index, rows, columns, values, names_a, names_b)
     if output == "distance":
         values = _distances(index, values, on_diagonal=one_sided)
         chance = np.full(values.shape, math.nan)
@@ -164,10 +181,16 @@ def _progress(total: int, what: str, verbose: int) -> Any:
 
 
 def _embed(
-    index: BaseIndex, a: Layers, b: Layers | None, one_sided: bool, n_jobs: int | None, verbose: int
+    index: BaseIndex,
+    a: Layers,
+    b: Layers | None,
+    one_sided: bool,
+    target: _backends.Target | None,
+    reference: Any,
+    n_jobs: int | None,
+    verbose: int,
 ) -> tuple[list[Any], list[Any] | None]:
-    """Embed every layer once for each side on which the index treats it differently."""
-    reference = next(iter(a.values()))
+    """Embed every layer once for each side on which the index treats it differently, where the reference lies."""
     jobs = [(index._check_X, index.embed, name, "a", array) for name, array in a.items()]
     if not one_sided:
         side = (index._check_y, index.embed_y) if not index.has_equal_sides else (index._check_X, index.embed)
@@ -190,8 +213,8 @@ def _embed(
         order.append(distinct[key])
 
     def work(check: Any, embed: Any, name: str, argument: str, array: Any) -> Any:
-        checked = _arrays.like(check(array, f"layer {name!r} of {argument}"), reference)
-        embedded = embed(checked)
+        checked = check(array, f"layer {name!r} of {argument}")
+        embedded = embed(_arrays.like(checked if target is None else target.move(checked), reference))
         progress.update(1)
         return embedded
 
