@@ -60,7 +60,7 @@ def _torch_put(x: np.ndarray, device: Any) -> Array:
     import torch
 
     wanted = torch.device("cpu" if device is None else device)
-    available = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}
+    available: dict[str, Callable[[], bool]] = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}
     if wanted.type in available and not available[wanted.type]():
         raise ValueError(f"torch {torch.__version__} finds no {wanted.type} device on this machine.")
     if wanted.type == "mps" and x.dtype == np.float64:

@@ -309,7 +309,7 @@ def _cross_kernel(
     """Return kernel values between two sets of rows, sigma taken from `X`."""
     xp = _arrays.namespace(X)
     if kernel != "distance" and not (isinstance(kernel, str) and _KERNELS[kernel].has_bandwidth):
-        return _call(kernel, X, Y, gamma, params)
+        return evaluate(kernel, X, Y, gamma, params)
     both = _linalg.center(xp.concat([X, Y], axis=0))
     n = X.shape[0]
     A, B = both.values[:n, :], both.values[n:, :]
@@ -352,7 +352,7 @@ def _rate(log2_sigma: float, squared: bool, X: Array) -> float:
     return float(2.0 ** min(log2_rate, _LARGEST_RATE[_arrays.dtype_name(X)]))
 
 
-def _call(kernel: Any, X: Array, Y: Array, gamma: float | None, params: Mapping[str, Any]) -> Array:
+def evaluate(kernel: Any, X: Array, Y: Array, gamma: float | None, params: Mapping[str, Any]) -> Array:
     """Evaluate a kernel that is a function of two matrices, and check the shape of what comes back."""
     if isinstance(kernel, GaussianProcessKernel):
         # These objects compute in NumPy only: data of other libraries makes the way there and back.
@@ -413,7 +413,7 @@ def gram_matrix(
         return Gram(K, scale=_linalg.power_of_two(centered.exponent), is_constant=centered.is_constant)
     if isinstance(kernel, str) and _KERNELS[kernel].has_bandwidth:
         return _radial_gram(X, kernel, bandwidth, bandwidth_rule, gamma, sigma, weights, exact=exact)
-    K = _call(kernel, X, X, gamma, params)
+    K = evaluate(kernel, X, X, gamma, params)
     if isinstance(kernel, str) and kernel in _BUILT_IN:
         _validation.check_finite(K, f"Gram matrix of the {kernel} kernel")
     else:

@@ -16,6 +16,7 @@ from typing import Any
 from sklearn_cka import _arrays, _linalg
 from sklearn_cka._arrays import Array
 from sklearn_cka.indexes._base import IndexProperties
+from sklearn_cka.indexes._differentiable import cka_tensor
 from sklearn_cka.indexes._gram import GramEmbedding
 from sklearn_cka.indexes._gram_index import CenteredGramIndex, GramIndex, KernelParamsMixin
 
@@ -285,7 +286,8 @@ def cka(
     debiased: bool = False,
     form: str = "auto",
     sample_weight: Array | None = None,
-) -> float:
+    as_tensor: bool = False,
+) -> Any:
     """Compute the centred kernel alignment of two representations.
 
     Parameters
@@ -298,10 +300,14 @@ def cka(
         As in :class:`CKA`.
     sample_weight : array-like of shape (n_samples,), default=None
         How many times each row counts.
+    as_tensor : bool, default=False
+        For torch tensors: whether to return a 0-dimensional tensor through which gradients flow to `X` and `Y`, for
+        use as a loss. For the kernels linear, rbf (its bandwidth a constant), polynomial, sigmoid, cosine and
+        callables, without `sample_weight`.
 
     Returns
     -------
-    similarity : float
+    similarity : float or 0-dimensional tensor
         In [0, 1] (biased, positive definite kernels) or [-1, 1] (debiased); 1 for X with itself.
 
     Raises
@@ -309,6 +315,8 @@ def cka(
     ValueError
         If row counts or labels differ, an entry is not finite, there are too few rows (2; debiased 4), or a
         parameter is not valid.
+    TypeError
+        If `as_tensor` is given for arrays that are not torch tensors.
 
     Warns
     -----
@@ -340,7 +348,11 @@ def cka(
         debiased=debiased,
         form=form,
     )
-    return index.similarity(X, Y, sample_weight)
+    if not as_tensor:
+        return index.similarity(X, Y, sample_weight)
+    if sample_weight is not None:
+        raise ValueError("as_tensor=True takes no sample_weight.")
+    return cka_tensor(index, X, Y)
 
 
 def kernel_alignment(
