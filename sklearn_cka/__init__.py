@@ -20,6 +20,8 @@ from sklearn_cka.indexes.deconfounded import DeconfoundedCKA, deconfounded_cka
 from sklearn_cka.indexes.distance_correlation import DistanceCorrelation, distance_correlation
 from sklearn_cka.indexes.gulp import GULP
 from sklearn_cka.indexes.hsic import HSIC, hsic
+from sklearn_cka.indexes.jensen_shannon import JensenShannonSimilarity
+from sklearn_cka.indexes.predictions import ErrorConsistency, PredictionAgreement
 from sklearn_cka.indexes.procrustes import Procrustes, ShapeMetric, procrustes_distance, procrustes_similarity
 from sklearn_cka.indexes.pwcca import PWCCA, pwcca
 from sklearn_cka.indexes.regression import CanonicalRidge, LinearPredictivity, linear_predictivity
@@ -46,12 +48,15 @@ __all__ = [
     "DegenerateSimilarityWarning",
     "DistanceCorrelation",
     "EigenspaceOverlap",
+    "ErrorConsistency",
     "IndexProperties",
+    "JensenShannonSimilarity",
     "KernelAlignment",
     "Layers",
     "LinearPredictivity",
     "NormalizedBuresSimilarity",
     "PairedTransformer",
+    "PredictionAgreement",
     "Procrustes",
     "ShapeMetric",
     "SimilarityDisplay",

@@ -14,6 +14,8 @@ from sklearn_cka.indexes.deconfounded import DeconfoundedCKA
 from sklearn_cka.indexes.distance_correlation import DistanceCorrelation
 from sklearn_cka.indexes.gulp import GULP
 from sklearn_cka.indexes.hsic import HSIC
+from sklearn_cka.indexes.jensen_shannon import JensenShannonSimilarity
+from sklearn_cka.indexes.predictions import ErrorConsistency, PredictionAgreement
 from sklearn_cka.indexes.procrustes import Procrustes, ShapeMetric
 from sklearn_cka.indexes.pwcca import PWCCA
 from sklearn_cka.indexes.regression import CanonicalRidge, LinearPredictivity
@@ -38,6 +40,9 @@ _INDEXES: dict[str, type[BaseIndex]] = {
     "normalized_bures_similarity": NormalizedBuresSimilarity,
     "deconfounded_cka": DeconfoundedCKA,
     "gulp": GULP,
+    "jensen_shannon_similarity": JensenShannonSimilarity,
+    "prediction_agreement": PredictionAgreement,
+    "error_consistency": ErrorConsistency,
 }
 _BUILT_IN = frozenset(_INDEXES)
 
