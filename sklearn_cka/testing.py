@@ -305,7 +305,7 @@ def _check_precisions(c: _Context) -> None:
         _ROUGH,
         "float32 differs from float64",
     )
-    counts = [np.abs(np.rint(Z * 8)).astype(np.uint8) for Z in (X, y)]
+    counts = [np.rint(np.abs(Z) * (255.0 / np.abs(Z).max())).astype(np.uint8) for Z in (X, y)]  # sums wrap
     _close(c.value(*counts), c.value(*(Z.astype(np.float64) for Z in counts)), _EXACT, "uint8 differs from float64")
 
 
@@ -313,7 +313,12 @@ def _check_offsets(c: _Context) -> None:
     if c.properties.invariances is None or "translation" not in c.properties.invariances or not c.has_features:
         return
     X, y = c.pair()
-    _close(c.value(X + 1e6, y - 1e6), c.value(X, y), 1e-6, "an offset of 1e6 changes the value")
+    value = c.value(X, y)
+    for offset in (1e6, 1e8):
+        _close(c.value(X + offset, y - offset), value, 1e-6, f"an offset of {offset:g} changes the value")
+    small = (X + 1e4).astype(np.float32), (y - 1e4).astype(np.float32)
+    stored = c.value(*(Z.astype(np.float64) for Z in small))
+    _close(c.value(*small), stored, _ROUGH, "an offset of 1e4 in float32 changes the value of the numbers stored")
 
 
 def _check_scales(c: _Context) -> None:
@@ -342,7 +347,8 @@ def _check_constant(c: _Context) -> None:
     if not c.has_features:
         return
     X, y = c.pair()
-    for constant in (0.0, 3.7):
+    values = []
+    for constant in (0.0, 3.7, 0.1, 1e5 / 3):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             value = clone(c.index).fit(np.full_like(X, constant), y).similarity_
@@ -351,6 +357,10 @@ def _check_constant(c: _Context) -> None:
             not math.isnan(value) or warned, "NaN for a constant representation without an UndefinedSimilarityWarning"
         )
         _require(not math.isinf(value), "infinite for a constant representation")
+        values.append(value)
+    if c.properties.invariances is not None and "translation" in c.properties.invariances:
+        for value in values[1:]:
+            _close(value, values[0], _EXACT, "constants of different sizes have different similarities: rounding noise")
 
 
 def _check_not_finite(c: _Context) -> None:
@@ -361,7 +371,7 @@ def _check_not_finite(c: _Context) -> None:
         (X if side == "X" else y)[3, 1] = wrong
         word = "NaN" if np.isnan(wrong) else "infinity"
         try:
-            clone(c.index).fit(X, y)
+            c.value(X, y)
         except ValueError as error:
             _require(
                 side in str(error) and word in str(error), f"the error on {word} in {side} does not say so: {error}"
@@ -376,7 +386,7 @@ def _check_few_rows(c: _Context) -> None:
     c.value(X, y)  # must not raise
     if smallest > 1 and c.has_features:
         try:
-            clone(c.index).fit(X[: smallest - 1], y[: smallest - 1])
+            c.value(X[: smallest - 1], y[: smallest - 1])
         except ValueError as error:
             _require(str(smallest - 1) in str(error), f"the error does not say how many rows there were: {error}")
         else:
@@ -461,11 +471,14 @@ def _check_metric(c: _Context) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SimilarityWarning)
         for _ in range(10):
-            A, B = c.pair(p=4, q=4)
+            A, near_A = c.pair(p=4, q=4)
             C = c.pair(p=4, q=4)[0]
-            ab, bc, ac = (clone(c.index).distance(*pair) for pair in ((A, B), (B, C), (A, C)))
-            _require(ac <= ab + bc + 1e-7, f"{c.properties.metric} breaks the triangle inequality: {ac} > {ab} + {bc}")
-            _require(min(ab, bc, ac) >= 0.0, f"{c.properties.metric} is negative")
+            for B in (near_A, (A + C) / 2):  # half way, where a distance that is none shows best
+                ab, bc, ac = (clone(c.index).distance(*pair) for pair in ((A, B), (B, C), (A, C)))
+                _require(
+                    ac <= ab + bc + 1e-7, f"{c.properties.metric} breaks the triangle inequality: {ac} > {ab} + {bc}"
+                )
+                _require(min(ab, bc, ac) >= 0.0, f"{c.properties.metric} is negative")
             _close(clone(c.index).distance(A, A), 0.0, 1e-6, f"{c.properties.metric} of X with itself")
 
 
