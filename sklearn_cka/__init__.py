@@ -13,6 +13,7 @@ from sklearn_cka.exceptions import (
 from sklearn_cka.extract import extract_layers
 from sklearn_cka.indexes._base import BaseIndex, IndexProperties, WeightedIndex
 from sklearn_cka.indexes._registry import get_index, index_names, register_index, similarity
+from sklearn_cka.indexes.angular_cka import AngularCKA
 from sklearn_cka.indexes.bures import NormalizedBuresSimilarity, normalized_bures_similarity
 from sklearn_cka.indexes.cca import SVCCA, CanonicalCorrelation, EigenspaceOverlap, cca, svcca
 from sklearn_cka.indexes.cka import CKA, KernelAlignment, cka, kernel_alignment
@@ -25,6 +26,7 @@ from sklearn_cka.indexes.predictions import ErrorConsistency, PredictionAgreemen
 from sklearn_cka.indexes.procrustes import Procrustes, ShapeMetric, procrustes_distance, procrustes_similarity
 from sklearn_cka.indexes.pwcca import PWCCA, pwcca
 from sklearn_cka.indexes.regression import CanonicalRidge, LinearPredictivity, linear_predictivity
+from sklearn_cka.indexes.riemannian import RiemannianSimilarity
 from sklearn_cka.indexes.rsa import RSA, rdm, rsa
 from sklearn_cka.kernels import kernel_names, pairwise_kernel, register_kernel
 from sklearn_cka.layers import Layers
@@ -40,6 +42,7 @@ __all__ = [
     "PWCCA",
     "RSA",
     "SVCCA",
+    "AngularCKA",
     "BaseIndex",
     "CanonicalCorrelation",
     "CanonicalRidge",
@@ -58,6 +61,7 @@ __all__ = [
     "PairedTransformer",
     "PredictionAgreement",
     "Procrustes",
+    "RiemannianSimilarity",
     "ShapeMetric",
     "SimilarityDisplay",
     "SimilarityTable",

@@ -7,6 +7,7 @@ from typing import Any
 
 from sklearn_cka._arrays import Array
 from sklearn_cka.indexes._base import BaseIndex
+from sklearn_cka.indexes.angular_cka import AngularCKA
 from sklearn_cka.indexes.bures import NormalizedBuresSimilarity
 from sklearn_cka.indexes.cca import SVCCA, CanonicalCorrelation, EigenspaceOverlap
 from sklearn_cka.indexes.cka import CKA, KernelAlignment
@@ -19,6 +20,7 @@ from sklearn_cka.indexes.predictions import ErrorConsistency, PredictionAgreemen
 from sklearn_cka.indexes.procrustes import Procrustes, ShapeMetric
 from sklearn_cka.indexes.pwcca import PWCCA
 from sklearn_cka.indexes.regression import CanonicalRidge, LinearPredictivity
+from sklearn_cka.indexes.riemannian import RiemannianSimilarity
 from sklearn_cka.indexes.rsa import RSA
 
 __all__ = ["get_index", "index_names", "register_index", "similarity"]
@@ -43,6 +45,8 @@ _INDEXES: dict[str, type[BaseIndex]] = {
     "jensen_shannon_similarity": JensenShannonSimilarity,
     "prediction_agreement": PredictionAgreement,
     "error_consistency": ErrorConsistency,
+    "angular_cka": AngularCKA,
+    "riemannian_similarity": RiemannianSimilarity,
 }
 _BUILT_IN = frozenset(_INDEXES)
 
