@@ -18,13 +18,16 @@ from sklearn_cka.indexes.bures import NormalizedBuresSimilarity, normalized_bure
 from sklearn_cka.indexes.cca import SVCCA, CanonicalCorrelation, EigenspaceOverlap, cca, svcca
 from sklearn_cka.indexes.cka import CKA, KernelAlignment, cka, kernel_alignment
 from sklearn_cka.indexes.deconfounded import DeconfoundedCKA, deconfounded_cka
+from sklearn_cka.indexes.descriptors import ConcentricityDifference, MagnitudeDifference, UniformityDifference
 from sklearn_cka.indexes.distance_correlation import DistanceCorrelation, distance_correlation
 from sklearn_cka.indexes.gulp import GULP
 from sklearn_cka.indexes.hsic import HSIC, hsic
+from sklearn_cka.indexes.imd import IMD
 from sklearn_cka.indexes.jensen_shannon import JensenShannonSimilarity
 from sklearn_cka.indexes.predictions import ErrorConsistency, PredictionAgreement
 from sklearn_cka.indexes.procrustes import Procrustes, ShapeMetric, procrustes_distance, procrustes_similarity
 from sklearn_cka.indexes.pwcca import PWCCA, pwcca
+from sklearn_cka.indexes.rdm_difference import RDMDifference
 from sklearn_cka.indexes.regression import CanonicalRidge, LinearPredictivity, linear_predictivity
 from sklearn_cka.indexes.riemannian import RiemannianSimilarity
 from sklearn_cka.indexes.rsa import RSA, rdm, rsa
@@ -39,6 +42,7 @@ __all__ = [
     "CKA",
     "GULP",
     "HSIC",
+    "IMD",
     "PWCCA",
     "RSA",
     "SVCCA",
@@ -47,6 +51,7 @@ __all__ = [
     "CanonicalCorrelation",
     "CanonicalRidge",
     "ChanceLevelWarning",
+    "ConcentricityDifference",
     "DeconfoundedCKA",
     "DegenerateSimilarityWarning",
     "DistanceCorrelation",
@@ -57,16 +62,19 @@ __all__ = [
     "KernelAlignment",
     "Layers",
     "LinearPredictivity",
+    "MagnitudeDifference",
     "NormalizedBuresSimilarity",
     "PairedTransformer",
     "PredictionAgreement",
     "Procrustes",
+    "RDMDifference",
     "RiemannianSimilarity",
     "ShapeMetric",
     "SimilarityDisplay",
     "SimilarityTable",
     "SimilarityWarning",
     "UndefinedSimilarityWarning",
+    "UniformityDifference",
     "WeightedIndex",
     "array_backend",
     "backend_names",

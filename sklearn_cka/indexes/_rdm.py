@@ -29,6 +29,16 @@ from sklearn_cka._arrays import Array
 
 METRICS = ("correlation", "cosine", "euclidean", "sqeuclidean", "cityblock", "mahalanobis")
 
+#: What the RDM is unchanged by, up to a factor.
+INVARIANCES = {
+    "correlation": frozenset({"isotropic_scaling", "permutation"}),
+    "cosine": frozenset({"isotropic_scaling", "permutation", "orthogonal"}),
+    "euclidean": frozenset({"translation", "isotropic_scaling", "permutation", "orthogonal"}),
+    "sqeuclidean": frozenset({"translation", "isotropic_scaling", "permutation", "orthogonal"}),
+    "cityblock": frozenset({"translation", "isotropic_scaling", "permutation"}),
+    "mahalanobis": frozenset({"translation", "isotropic_scaling", "permutation", "orthogonal", "invertible_linear"}),
+}
+
 # A row whose values differ by no more than this many units in the last place is constant over the features.
 _CONSTANT_ULPS = 2.0
 # Metrics that are the root of a sum.
@@ -60,6 +70,18 @@ def check_metric(metric: Any, argument: str) -> None:
             raise ValueError(f"Unknown {argument} {metric!r}. Valid are {', '.join(METRICS)}, precomputed.")
     elif not callable(metric):
         raise TypeError(f"{argument} must be a name or a callable f(X) -> (n_samples, n_samples), got {metric!r}.")
+
+
+def check_input(X: Array, metric: Any, name: str) -> Array:
+    """Return checked data for a metric: a representation, or an RDM if it is ``"precomputed"``."""
+    is_rdm = isinstance(metric, str) and metric == "precomputed"
+    return check_rdm(X, f"The precomputed RDM given as {name}") if is_rdm else X
+
+
+def why_undefined(found: Dissimilarities, metric: Any) -> str:
+    """Say why rows have no distance to others."""
+    what = "constant over the features" if metric == "correlation" else "zero"
+    return f"{found.undefined} of {found.matrix.shape[0]} rows are {what}, and have no {metric} distance to others"
 
 
 def check_rdm(D: Array, what: str) -> Array:
@@ -127,7 +149,7 @@ def _symmetric(D: Array) -> Array:
 
 def _angular(X: Array, metric: str, eps: float) -> Dissimilarities:
     xp = _arrays.namespace(X)
-    Z, constant = _unit_rows(X, eps, centered=metric == "correlation")
+    Z, constant = unit_rows(X, eps, centered=metric == "correlation")
     D = _symmetric(_linalg.squared_distances(Z)) * 0.5
     D = xp.where(D > 2.0, xp.full_like(D[:1, :1], 2.0), D)
     undefined = int(xp.count_nonzero(constant))
@@ -137,7 +159,7 @@ def _angular(X: Array, metric: str, eps: float) -> Dissimilarities:
     return Dissimilarities(D, undefined=undefined)
 
 
-def _unit_rows(X: Array, eps: float, *, centered: bool) -> tuple[Array, Array]:
+def unit_rows(X: Array, eps: float, *, centered: bool) -> tuple[Array, Array]:
     """Scale every row to unit length at any size of its numbers, centred over the features first if asked for.
 
     The second array marks the rows for which that is 0/0: constant over the features, or zero if not centred.
@@ -147,7 +169,7 @@ def _unit_rows(X: Array, eps: float, *, centered: bool) -> tuple[Array, Array]:
     Z = X - shift
     largest = xp.max(xp.abs(Z), axis=1, keepdims=True)
     if bool(xp.any(xp.isinf(largest))):  # the spread of a row passes the largest number of the type
-        return _unit_rows(X * 0.25, eps, centered=centered)
+        return unit_rows(X * 0.25, eps, centered=centered)
     constant = largest <= xp.abs(shift) * (_CONSTANT_ULPS * eps)
     Z = Z / xp.where(constant, xp.ones_like(largest), largest)
     if centered:

@@ -12,13 +12,16 @@ from sklearn_cka.indexes.bures import NormalizedBuresSimilarity
 from sklearn_cka.indexes.cca import SVCCA, CanonicalCorrelation, EigenspaceOverlap
 from sklearn_cka.indexes.cka import CKA, KernelAlignment
 from sklearn_cka.indexes.deconfounded import DeconfoundedCKA
+from sklearn_cka.indexes.descriptors import ConcentricityDifference, MagnitudeDifference, UniformityDifference
 from sklearn_cka.indexes.distance_correlation import DistanceCorrelation
 from sklearn_cka.indexes.gulp import GULP
 from sklearn_cka.indexes.hsic import HSIC
+from sklearn_cka.indexes.imd import IMD
 from sklearn_cka.indexes.jensen_shannon import JensenShannonSimilarity
 from sklearn_cka.indexes.predictions import ErrorConsistency, PredictionAgreement
 from sklearn_cka.indexes.procrustes import Procrustes, ShapeMetric
 from sklearn_cka.indexes.pwcca import PWCCA
+from sklearn_cka.indexes.rdm_difference import RDMDifference
 from sklearn_cka.indexes.regression import CanonicalRidge, LinearPredictivity
 from sklearn_cka.indexes.riemannian import RiemannianSimilarity
 from sklearn_cka.indexes.rsa import RSA
@@ -47,6 +50,11 @@ _INDEXES: dict[str, type[BaseIndex]] = {
     "error_consistency": ErrorConsistency,
     "angular_cka": AngularCKA,
     "riemannian_similarity": RiemannianSimilarity,
+    "rdm_difference": RDMDifference,
+    "magnitude_difference": MagnitudeDifference,
+    "concentricity_difference": ConcentricityDifference,
+    "uniformity_difference": UniformityDifference,
+    "imd": IMD,
 }
 _BUILT_IN = frozenset(_INDEXES)
 

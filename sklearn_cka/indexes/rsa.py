@@ -58,15 +58,6 @@ _COSINES = ("pearson", "spearman", "cosine", "whitened_cosine", "whitened_pearso
 # Distances that spread by no more than this many units in the last place are all alike.
 _CONSTANT_ULPS = 64.0
 
-_INVARIANCES = {
-    "correlation": frozenset({"isotropic_scaling", "permutation"}),
-    "cosine": frozenset({"isotropic_scaling", "permutation", "orthogonal"}),
-    "euclidean": frozenset({"translation", "isotropic_scaling", "permutation", "orthogonal"}),
-    "sqeuclidean": frozenset({"translation", "isotropic_scaling", "permutation", "orthogonal"}),
-    "cityblock": frozenset({"translation", "isotropic_scaling", "permutation"}),
-    "mahalanobis": frozenset({"translation", "isotropic_scaling", "permutation", "orthogonal", "invertible_linear"}),
-}
-
 
 @dataclass(frozen=True)
 class RDMEmbedding:
@@ -171,7 +162,7 @@ class RSA(BaseIndex):
     def properties(self) -> IndexProperties:
         """What the index declares of itself with its present parameters."""
         metrics = self._metrics
-        known = [_INVARIANCES.get(metric) if isinstance(metric, str) else None for metric in metrics]
+        known = [_rdm.INVARIANCES.get(metric) if isinstance(metric, str) else None for metric in metrics]
         # All named distances are of negative type, so that their double-centred RDMs are negative semi-definite.
         non_negative = self.comparison == "cosine" or (self.comparison == "whitened_cosine" and None not in known)
         may_tie = self.comparison in ("rho_a", "kendall_tau_a")
@@ -208,11 +199,7 @@ class RSA(BaseIndex):
     def _embed_side(self, X: Array, metric: Any) -> RDMEmbedding:
         found = _rdm.dissimilarities(X, metric, exact=self.comparison in _RANKED)
         if found.undefined:
-            what = "constant over the features" if metric == "correlation" else "zero"
-            return RDMEmbedding(
-                None,
-                undefined=f"{found.undefined} of {X.shape[0]} rows are {what}, and have no {metric} distance to others",
-            )
+            return RDMEmbedding(None, undefined=_rdm.why_undefined(found, metric))
         distances = _rdm.upper_triangle(found.matrix)
         reason = _without_spread(distances, centered=self.comparison not in ("cosine", "whitened_cosine"))
         if reason:
@@ -270,16 +257,10 @@ class RSA(BaseIndex):
         _validation.check_option("comparison", self.comparison, COMPARISONS)
 
     def _check_X(self, X: Array, name: str) -> Array:
-        return self._check_rdm(super()._check_X(X, name), self._metrics[0], name)
+        return _rdm.check_input(super()._check_X(X, name), self._metrics[0], name)
 
     def _check_y(self, y: Array, name: str) -> Array:
-        return self._check_rdm(super()._check_y(y, name), self._metrics[1], name)
-
-    @staticmethod
-    def _check_rdm(X: Array, metric: Any, name: str) -> Array:
-        if isinstance(metric, str) and metric == "precomputed":
-            return _rdm.check_rdm(X, f"The precomputed RDM given as {name}")
-        return X
+        return _rdm.check_input(super()._check_y(y, name), self._metrics[1], name)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -387,12 +368,7 @@ def rdm(X: Array, metric: Any = "correlation") -> Array:
     X = _validation.check_matrix(X, "X", min_samples=2, required_by="rdm")
     found = _rdm.dissimilarities(X, metric)
     if found.undefined:
-        what = "constant over the features" if metric == "correlation" else "zero"
-        warn(
-            UndefinedSimilarityWarning(
-                f"{found.undefined} of {X.shape[0]} rows are {what}: their {metric} distances are undefined (0/0)."
-            )
-        )
+        warn(UndefinedSimilarityWarning(f"rdm is undefined (0/0): {_rdm.why_undefined(found, metric)}."))
     return _linalg.scale_by_power_of_two(found.matrix, found.exponent)
 
 
