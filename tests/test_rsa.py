@@ -22,6 +22,7 @@ from sklearn_cka import (
     rdm,
     rsa,
 )
+from sklearn_cka._arrays import to_numpy
 from sklearn_cka.indexes._rdm import METRICS
 from sklearn_cka.indexes.rsa import COMPARISONS
 from sklearn_cka.testing import index_checks
@@ -185,7 +186,7 @@ def test_rdm_is_symmetric_not_negative_and_zero_on_the_diagonal(backend, metric,
     X[7] = X[3]
     D = rdm(backend.asarray(X), metric)
     assert type(D) is type(backend.asarray(X))
-    D = np.asarray(D)
+    D = to_numpy(D)
     assert D.dtype == dtype
     assert (D == D.T).all()
     assert (np.diagonal(D) == 0.0).all()
