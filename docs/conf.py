@@ -40,15 +40,19 @@ html_title = f"sklearn_cka {release}"
 def skip_generated_methods(app, what, name, obj, skip, options):
     """Leave out what scikit-learn adds to every estimator: it is documented there."""
     generated = name.startswith("set_") and name.endswith("_request")
-    return skip or generated or name in {"get_params", "set_params", "get_metadata_routing"} or None
+    return skip or generated or name in {"get_params", "set_params", "set_output", "get_metadata_routing"} or None
 
 
 def escape_underscores(app, what, name, obj, options, lines):
-    """Keep the underscores of ``a_, b_ : array of shape (n_features_in_,)`` from being read as links."""
-    lines[:] = [re.sub(r"(?<=\w)_(?=[,)])", r"\_", line) if "_ : " in line else line for line in lines]
+    """Keep names such as n_features_in_ from being read as links."""
+    for number, line in enumerate(lines):
+        if not line.lstrip().startswith((">>>", "..")):
+            parts = re.split(r"(`[^`]+`)", line)
+            parts[::2] = [re.sub(r"(?<=[a-z])_(?!\w)", r"\_", part) for part in parts[::2]]
+            lines[number] = "".join(parts)
 
 
 def setup(app):
-    """Register both, the second to run before numpydoc."""
+    """Register both, the second to run after numpydoc."""
     app.connect("autodoc-skip-member", skip_generated_methods)
-    app.connect("autodoc-process-docstring", escape_underscores, priority=400)
+    app.connect("autodoc-process-docstring", escape_underscores, priority=600)
