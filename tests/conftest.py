@@ -18,13 +18,19 @@ from typing import Any
 # Before the first import of SciPy, which reads this only once: scikit-learn's array API checks depend on it.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
+# Before the first import of JAX, which has no float64 otherwise.
+os.environ.setdefault("JAX_ENABLE_X64", "1")
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
 SCIPY_DISPATCHES = tuple(map(int, version("scipy").split(".")[:2])) >= (1, 14)
-BACKENDS = ("numpy", "torch", "array_api_strict")
+# Libraries, each as it is, and two kinds of arrays that trip what passes on others: read-only memory, a second device.
+BACKENDS = ("numpy", "numpy-readonly", "torch", "array_api_strict", "array_api_strict-device1", "jax")
+# Libraries on which scikit-learn runs array API checks of its own.
+CHECKED_BY_SKLEARN = ("numpy", "torch", "array_api_strict")
 REQUIRED = tuple(name for name in os.environ.get("SKLEARN_CKA_REQUIRE_BACKENDS", "").split(",") if name)
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
@@ -44,15 +50,23 @@ class Backend:
 
     name: str
     xp: Any
+    device: Any = None
+    read_only: bool = False
 
     def asarray(self, array: Any, **kwargs: Any) -> Any:
         """Return a NumPy array, or what NumPy turns into one, as an array of this library."""
-        return self.xp.asarray(np.array(array), **kwargs)
+        if self.device is not None:
+            kwargs["device"] = self.device
+        made = self.xp.asarray(np.array(array), **kwargs)
+        if self.read_only:
+            made.flags.writeable = False
+        return made
 
 
 def _load(name: str) -> Any:
     """Return the array API namespace of a library, or None where it is not installed."""
-    module = {"array_api_strict": "array_api_strict"}.get(name, f"array_api_compat.{name}")
+    name = name.partition("-")[0]
+    module = {"array_api_strict": name, "jax": "jax.numpy"}.get(name, f"array_api_compat.{name}")
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError:
@@ -66,7 +80,9 @@ def backend(request: pytest.FixtureRequest) -> Backend:
     if xp is None:
         pytest.skip(f"array backend {request.param} is not installed")
     request.node.user_properties.append(("backend", request.param))
-    return Backend(request.param, xp)
+    library, _, kind = request.param.partition("-")
+    device = xp.Device(kind) if kind.startswith("device") else None
+    return Backend(library, xp, device=device, read_only=kind == "readonly")
 
 
 @pytest.fixture(scope="session")
@@ -115,12 +131,17 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         _estimator_checks[namespace[1] if namespace else "numpy"] += 1
 
 
+def _is_tested(name: str) -> bool:
+    """Whether tests of a library passed, scikit-learn's checks among them where it has some."""
+    return bool(_ran[name] and (name not in CHECKED_BY_SKLEARN or _estimator_checks[name]))
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Fail a run in which nothing was tested on a required array library."""
     if hasattr(session.config, "workerinput"):
         return
-    missing = [name for name in REQUIRED if not (_ran[name] and _estimator_checks[name])]
+    missing = [name for name in REQUIRED if not _is_tested(name)]
     if missing and exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -130,6 +151,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     terminalreporter.section("array backends", sep="-")
     for name in BACKENDS:
         state = "not installed" if _load(name) is None else f"{_ran[name]} passed"
-        line = f"{name}: {state}, scikit-learn's array API checks: {_estimator_checks[name]} passed"
-        short = name in REQUIRED and not (_ran[name] and _estimator_checks[name])
+        checks = f", scikit-learn's array API checks: {_estimator_checks[name]} passed"
+        line = f"{name}: {state}{checks if name in CHECKED_BY_SKLEARN else ''}"
+        short = name in REQUIRED and not _is_tested(name)
         terminalreporter.write_line(f"{line}  REQUIRED, AND NOT TESTED" if short else line, red=short)
