@@ -1,5 +1,7 @@
 """scikit-learn's estimator checks and ours, over every index in several configurations."""
 
+import re
+
 import numpy as np
 import pytest
 from sklearn.decomposition import PCA
@@ -12,6 +14,9 @@ from sklearn_cka.testing import index_checks
 pytestmark = pytest.mark.filterwarnings(
     "ignore::sklearn_cka.SimilarityWarning", "ignore::sklearn.exceptions.SkipTestWarning"
 )
+
+
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 def product(X, Y):
@@ -65,7 +70,7 @@ def test_sklearn_estimator_checks(estimator, check):
 def _all_index_checks():
     for index in GRAM_FAMILY:
         for name, check in index_checks(index):
-            yield pytest.param(check, id=f"{index!r}-{name}")
+            yield pytest.param(check, id=f"{ADDRESS.sub('', repr(index))}-{name}")
     for name, check in index_checks(CKA("precomputed"), make_pair=_gram_pair):
         yield pytest.param(check, id=f"precomputed-{name}")
     for name, check in index_checks(CKA(kernel_y="delta"), make_pair=_label_pair):

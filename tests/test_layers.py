@@ -225,7 +225,7 @@ def test_duplicate_names_are_refused():
         (np.ones((3, 2), dtype=complex), ValueError, "is complex"),
         (array_api_strict.ones((3, 2), dtype=array_api_strict.complex64), ValueError, "is complex"),
         (np.array([["a", "b"]]), TypeError, "must hold real numbers"),
-        (np.array([[object()]]), TypeError, "must hold real numbers; its dtype is object"),
+        (np.array([[{}]], dtype=object), TypeError, "must hold real numbers; its dtype is object"),
         (np.array(["2020-01-01"], dtype="M8[D]"), TypeError, "must hold real numbers"),
         (pd.DataFrame({"a": ["x", "y"]}), TypeError, "must hold real numbers"),
         (np.ones((0, 2)), ValueError, r"is empty: its shape is \(0, 2\)"),
