@@ -127,7 +127,7 @@ def check_labels(y: Any, name: str) -> Array:
         If there is more than one column or a label is missing.
     """
     labels = _as_labels(y, name)
-    return labels if _arrays.is_foreign(labels) else np.unique(labels, return_inverse=True)[1]
+    return labels if _arrays.is_foreign(labels) else _codes(labels)
 
 
 def check_labels_of_both(X: Any, Y: Any) -> tuple[Array, Array]:
@@ -141,15 +141,25 @@ def check_labels_of_both(X: Any, Y: Any) -> tuple[Array, Array]:
     first, second = _as_labels(X, "X"), _as_labels(Y, "Y")
     if _arrays.is_foreign(first):
         return first, _arrays.like(second, first)
-    codes = np.unique(np.concatenate([first, _arrays.to_numpy(second)]), return_inverse=True)[1]
+    # As objects: text stays different from numbers.
+    codes = _codes(np.concatenate([labels.astype(object) for labels in (first, _arrays.to_numpy(second))]))
     return codes[: len(first)], codes[len(first) :]
+
+
+def _codes(labels: np.ndarray) -> np.ndarray:
+    """Return numbers for labels, which need not be comparable, in the order of their appearance."""
+    import pandas as pd
+
+    return pd.factorize(labels)[0]
 
 
 def _as_labels(y: Any, name: str) -> Array:
     if not _arrays.is_foreign(y):
+        import pandas as pd
+
         y = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
-        if y.dtype.kind == "O" and any(label is None or label != label for label in y.ravel()):
-            raise ValueError(f"Input {name} contains NaN or None, which is no class label.")
+        if np.any(pd.isna(y)):
+            raise ValueError(f"Input {name} contains NaN or another missing value, which is no class label.")
     if y.ndim == 2 and y.shape[1] == 1:
         y = _arrays.namespace(y).reshape(y, (-1,))
     if y.ndim != 1:
@@ -157,8 +167,11 @@ def _as_labels(y: Any, name: str) -> Array:
             f'kernel="delta" compares class labels: {name} must have shape (n_samples,) or (n_samples, 1), got'
             f" {tuple(y.shape)}."
         )
-    y = _arrays.detach(y) if _arrays.is_foreign(y) else y
-    if "float" in _arrays.dtype_name(y) and bool(_arrays.namespace(y).any(_arrays.namespace(y).isnan(y))):
+    if not _arrays.is_foreign(y):
+        return y
+    y = _arrays.detach(y)
+    xp = _arrays.namespace(y)
+    if "float" in _arrays.dtype_name(y) and bool(xp.any(xp.isnan(y))):
         raise ValueError(f"Input {name} contains NaN, which is no class label.")
     return y
 

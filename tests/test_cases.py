@@ -998,6 +998,52 @@ def test_shuffled_row_labels_in_score_and_tables():
         compare_layers({"x": FRAME, "y": shuffled}, verbose=0)
 
 
+def test_row_labels_of_weights():
+    weights = pd.Series(rng(2).integers(1, 4, 20), index=FRAME.index)
+    expected = cka(FRAME.to_numpy(), FRAME_Y.to_numpy(), sample_weight=weights.to_numpy())
+    assert cka(FRAME, FRAME_Y, sample_weight=weights) == pytest.approx(expected, abs=1e-14)
+    assert CKA().fit(FRAME, FRAME_Y, weights).score(FRAME, FRAME_Y, weights) == pytest.approx(expected, abs=1e-14)
+    assert cka(FRAME.to_numpy(), FRAME_Y, sample_weight=weights) == pytest.approx(expected, abs=1e-14)
+    with pytest.raises(ValueError, match="labels of X and sample_weight are the same but in another order"):
+        cka(FRAME, FRAME_Y, sample_weight=weights.sample(frac=1.0, random_state=0))
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (np.ones((20, 1)), r"sample_weight has shape \(20, 1\), expected \(20,\)"),
+        (np.ones(19), r"sample_weight has shape \(19,\), expected \(20,\)"),
+        (2.0, r"sample_weight has shape \(\), expected \(20,\)"),
+        (np.r_[-1.0, np.ones(19)], "sample_weight must not be negative, got -1"),
+        (np.zeros(20), "sample_weight is zero for every row"),
+        (np.eye(20)[0], r"X with 1 sample\(s\).*minimum of 2.*positive sample_weight"),
+        (np.r_[np.inf, np.ones(19)], "sample_weight contains infinity"),
+    ],
+)
+def test_weights_that_are_none(weights, message):
+    with pytest.raises(ValueError, match=message):
+        cka(FRAME, FRAME_Y, sample_weight=weights)
+
+
+@pytest.mark.parametrize("form", ["gram", "feature"])
+def test_fractional_weights_are_those_of_the_weighted_centred_gram_matrices(backend, form):
+    X, Y = dependent(12, 3, 2)
+    weights = rng(2).uniform(0.1, 2.0, 12)
+    share = weights / weights.sum()
+    center = np.eye(12) - np.outer(np.ones(12), share)
+    K, L = (center @ Z @ Z.T @ center.T for Z in (X, Y))
+    products = [
+        sum(share[i] * share[j] * A[i, j] * B[i, j] for i in range(12) for j in range(12))
+        for A, B in ((K, L), (K, K), (L, L))
+    ]
+    expected = products[0] / math.sqrt(products[1] * products[2])
+    X, Y = backend.asarray(X), backend.asarray(Y)
+    for scale in (1.0, 1e-3, 1e-30, 1e30):
+        value = cka(X, Y, sample_weight=backend.asarray(weights * scale), form=form)
+        assert value == pytest.approx(expected, abs=1e-12)
+    assert cka(X, Y, sample_weight=weights, form=form) == pytest.approx(expected, abs=1e-12)
+
+
 def test_frames_of_polars():
     pl = pytest.importorskip("polars")
     X, Y = pl.DataFrame(FRAME.to_dict("list")), pl.DataFrame(FRAME_Y.to_dict("list"))

@@ -4,6 +4,7 @@ import math
 
 import brute_force as bf
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.gaussian_process import kernels as gp
 from sklearn.metrics import pairwise as sk
@@ -653,3 +654,47 @@ def test_a_bandwidth_from_a_sample_in_which_all_rows_are_equal_looks_at_all_rows
     index = CKA("rbf").fit(X, Y)
     assert index.bandwidth_ == pytest.approx(5.0)
     assert math.isfinite(index.similarity_)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        pd.Series(["a", "b", None, "a"]),
+        pd.Series(["a", "b", None, "a"], dtype="string"),
+        pd.Series(pd.Categorical(["a", "b", None, "a"])),
+        pd.Series([1, 2, None, 1], dtype="Int64"),
+        pd.Series(pd.to_datetime(["2020-01-01", "2021-01-01", None, "2020-01-01"])),
+        np.array(["2020", "NaT", "2021", "2020"], dtype="datetime64[Y]"),
+        ["a", "b", None, "a"],
+    ],
+    ids=["object", "string", "category", "Int64", "datetime", "datetime64", "list"],
+)
+def test_missing_labels_of_any_kind_are_refused(labels):
+    with pytest.raises(ValueError, match=r"Input y contains NaN"):
+        cka(np.arange(4.0)[:, None], labels, kernel_y="delta")
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        pd.Series(["a", "b", "a", "c"], dtype="string"),
+        pd.Series(pd.Categorical(["a", "b", "a", "c"], categories=list("zcba"))),
+        pd.DataFrame({"label": ["a", "b", "a", "c"]}),
+        pd.Series(pd.to_datetime(["2020-01-01", "2021-01-01", "2020-01-01", "2022-01-01"])),
+        np.array(["a", 1, "a", 1.5], dtype=object),
+        np.array([(1, 2), (3, 4), (1, 2), (5, 6)], dtype="i,i").astype(object),
+        [["a"], ["b"], ["a"], ["c"]],
+        [b"a", b"b", b"a", b"c"],
+    ],
+    ids=["string", "category", "frame", "datetime", "mixed", "tuples", "column", "bytes"],
+)
+def test_labels_need_only_be_equal_or_not(labels):
+    expected = [[1, 0, 1, 0], [0, 1, 0, 0], [1, 0, 1, 0], [0, 0, 0, 1]]
+    np.testing.assert_array_equal(pairwise_kernel(labels, kernel="delta"), expected)
+    np.testing.assert_array_equal(pairwise_kernel(labels, labels, kernel="delta"), expected)
+    X = np.random.default_rng(0).standard_normal((4, 2))
+    assert cka(X, labels, kernel_y="delta") == pytest.approx(cka(X, [0, 1, 0, 2], kernel_y="delta"), abs=1e-14)
+
+
+def test_text_is_not_the_number_that_it_shows():
+    np.testing.assert_array_equal(pairwise_kernel(["1", "2"], [1, 2], kernel="delta"), np.zeros((2, 2)))

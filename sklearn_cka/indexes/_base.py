@@ -341,6 +341,8 @@ class BaseIndex(BaseEstimator, metaclass=ABCMeta):
         self._check_widths(X_checked, y_checked, "X", "y")
         if sample_weight is None:
             return X_checked, y_checked, None
+        labels, weight_labels = _validation.row_labels(X), _validation.row_labels(sample_weight)
+        _validation.check_row_labels(labels, weight_labels, "X", "sample_weight")
         weights = _validation.check_weights(sample_weight, X_checked)
         return self._check_weighted(X_checked, y_checked, weights)
 
