@@ -214,7 +214,7 @@ class SpectralIndex(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WeightedI
         similarities : list of list of float
             One list a row.
         """
-        same, symmetric = b is a, self.properties.symmetric
+        same = b is a
         values = [[math.nan] * len(b) for _ in a]
         panels_a = _panels(a)
         panels_b = panels_a if same else _panels(b)
@@ -227,11 +227,18 @@ class SpectralIndex(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WeightedI
                         if same and j < i:
                             continue
                         M = product[part, across]
-                        values[i][j] = self.from_cross(M, a[i], b[j])
                         if same and j > i:
-                            back = _arrays.namespace(M).matrix_transpose(M)
-                            values[j][i] = values[i][j] if symmetric else self.from_cross(back, b[j], a[i])
+                            values[i][j], values[j][i] = self._both_ways(M, a[i], b[j])
+                        else:
+                            values[i][j] = self.from_cross(M, a[i], b[j])
         return values
+
+    def _both_ways(self, M: Array, a: SpectralEmbedding, b: SpectralEmbedding) -> tuple[float, float]:
+        """Return the index of (a, b) and that of (b, a)."""
+        value = self.from_cross(M, a, b)
+        if self.properties.symmetric:
+            return value, value
+        return value, self.from_cross(_arrays.namespace(M).matrix_transpose(M), b, a)
 
     def diagnose(
         self, a: SpectralEmbedding, b: SpectralEmbedding, similarity: float, chance: float

@@ -116,9 +116,18 @@ class PWCCA(CanonicalIndex):
         similarity : float
             The index.
         """
-        xp = _arrays.namespace(M)
         A, rho, B = canonical_directions(M, a, b)
-        value = float(xp.sum(self._component_weights(A, B, a, b) * xp.astype(rho, xp.float64)))
+        return self._weighted_mean(rho, self._component_weights(A, B, a, b), a, b)
+
+    def _both_ways(self, M: Array, a: SpectralEmbedding, b: SpectralEmbedding) -> tuple[float, float]:
+        A, rho, B = canonical_directions(M, a, b)  # these serve both
+        forth = self._weighted_mean(rho, self._component_weights(A, B, a, b), a, b)
+        return forth, forth if self.symmetrize else self._weighted_mean(rho, _projection_weights(B, b), a, b)
+
+    @staticmethod
+    def _weighted_mean(rho: Array, weights: Array, a: SpectralEmbedding, b: SpectralEmbedding) -> float:
+        xp = _arrays.namespace(rho)
+        value = float(xp.sum(weights * xp.astype(rho, xp.float64)))
         return _linalg.clip_rounding(value, 0.0, 1.0, max(a.tolerance, b.tolerance))
 
     def _component_weights(self, A: Array, B: Array, a: SpectralEmbedding, b: SpectralEmbedding) -> Array:
