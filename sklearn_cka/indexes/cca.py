@@ -367,8 +367,12 @@ def svcca(
         First representation.
     Y : array-like of shape (n_samples, n_features_y) or (n_samples,)
         Second representation of the same rows in the same order.
-    threshold, n_components, statistic
-        As in :class:`SVCCA`.
+    threshold : float, default=0.99
+        Share of the variance that the components kept of each side reach, in (0, 1].
+    n_components : int, default=None
+        Number of leading components to keep of each side, whatever their share of the variance.
+    statistic : {"mean", "mean_squared"}, default="mean"
+        The mean canonical correlation, or the mean of their squares.
     sample_weight : array-like of shape (n_samples,), default=None
         How many times each row counts.
 

@@ -229,11 +229,11 @@ class CanonicalRidge(CanonicalIndex):
     Parameters
     ----------
     penalty : float, default=1.0
-        kappa of X, in units of the variance of a column (that of ``Xc'Xc / n``): what it does depends neither on the
-        number of rows, so that a value found by cross-validation serves on all rows, nor on the scale of sample
+        Penalty kappa of X, in units of the variance of a column (that of ``Xc'Xc / n``): what it does depends neither
+        on the number of rows, so that a value found by cross-validation serves on all rows, nor on the scale of sample
         weights. It does depend on the scale of X: standardise the columns, or choose it in the units of the data.
     penalty_y : float, default=None
-        kappa of y; None is that of X.
+        Penalty of y; None is that of X.
     statistic : {"mean", "mean_squared", "separable"}, default="mean"
         Mean of the penalised canonical correlations over the smaller rank, mean of their squares, or the sum of their
         squares divided by what it is for X with itself and for y with itself (the geometric mean of both): the
