@@ -401,6 +401,18 @@ def test_table_of_layers():
     assert np.isfinite(table.values[:3, :3]).all()
 
 
+@pytest.mark.parametrize("comparison", COMPARISONS)
+def test_tables_equal_their_pairs(comparison):
+    layers = {f"layer{i}": rng(i).standard_normal((12, 4)) for i in range(3)}
+    others = {"single": rng(5).standard_normal((12, 2)).astype("f4"), "double": rng(6).standard_normal((12, 6))}
+    for columns in (None, others):
+        table = compare_layers(layers, columns, index="rsa", metric="euclidean", comparison=comparison, verbose=0)
+        for i, a in enumerate(layers.values()):
+            for j, b in enumerate((columns or layers).values()):
+                close(table.values[i, j], rsa(a, b, metric="euclidean", comparison=comparison), 1e-6)
+        assert columns is not None or (table.values == table.values.T).all()
+
+
 INDEXES = [
     RSA(),
     RSA("euclidean", comparison="pearson"),

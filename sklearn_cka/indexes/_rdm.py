@@ -41,6 +41,8 @@ INVARIANCES = {
 
 # A row whose values differ by no more than this many units in the last place is constant over the features.
 _CONSTANT_ULPS = 2.0
+# Distances multiplied in the precision of the data before the float64 sums take over.
+_PRODUCT_BLOCK = 65_536
 # Metrics that are the root of a sum.
 _ROOTS = ("euclidean", "mahalanobis")
 # Distances that differ by less than this many units in the last place of the largest are ties.
@@ -208,7 +210,7 @@ def tie_groups(distances: np.ndarray, metric: Any, amplification: float = 1.0) -
     ranks would make much of that. Distances given by the caller are taken as they are.
     """
     values = distances**2 if metric in _ROOTS else distances
-    order = np.argsort(values, kind="stable")
+    order = np.argsort(values)
     ordered = values[order]
     is_own = isinstance(metric, str) and metric != "precomputed"
     steps = np.diff(ordered)
@@ -227,3 +229,23 @@ def _rounding(values: np.ndarray, metric: str) -> np.ndarray:
     # Either the expansion of the square, between rows that need not be far from the mean, or the refined difference.
     expanded, refined = values / _REFINED_SHARE, 2.0 * np.sqrt(values * top) + ulps * top
     return np.minimum(top, np.maximum(expanded, refined)) * ulps
+
+
+def inner_products(a: list[Any], b: list[Any]) -> np.ndarray:
+    """Return the inner products of all pairs of arrays of one shape in float64, NaN where one is None."""
+    products = np.full((len(a), len(b)), math.nan)
+    rows, columns = ([i for i, values in enumerate(side) if values is not None] for side in (a, b))
+    if not rows or not columns:
+        return products
+    xp = _arrays.namespace(a[rows[0]])
+    flat = [[xp.reshape(side[i], (-1,)) for i in kept] for side, kept in ((a, rows), (b, columns))]
+    if len({values.dtype for side in flat for values in side}) > 1:
+        flat = [[xp.astype(values, xp.float64, copy=False) for values in side] for side in flat]
+    found = np.zeros((len(rows), len(columns)))
+    for chunk in _linalg.blocks(flat[0][0].shape[0], _PRODUCT_BLOCK):
+        left, right = (xp.stack([values[chunk] for values in side]) for side in flat)
+        found += _arrays.to_numpy(left @ xp.matrix_transpose(right)).astype(np.float64)
+    if a is b:
+        found = np.triu(found) + np.triu(found, 1).T
+    products[np.ix_(rows, columns)] = found
+    return products

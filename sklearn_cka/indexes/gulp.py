@@ -28,6 +28,8 @@ __all__ = ["GULP"]
 
 # A squared distance below this share of its two positive terms has lost half of its digits to their difference.
 _CANCELLED = 1e-5
+# From this share of the total variance on, the penalty outweighs what forming the covariance costs in digits.
+_WELL_CONDITIONED = 1e-4
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,8 @@ class HatEmbedding:
     square: float
 
     @property
-    def rank(self) -> int:
-        """Number of directions of the centred representation."""
+    def width(self) -> int:
+        """Number of columns of the factor: without a penalty the rank of the centred representation."""
         return int(self.factor.shape[1])
 
 
@@ -131,19 +133,27 @@ class GULP(DistanceIndex):
         Returns
         -------
         embedding : HatEmbedding
-            Of rank 0 for a constant representation.
+            Of width 0 for a constant representation.
         """
         xp = _arrays.namespace(X)
         centered = _linalg.center(X)
-        U, s, _ = _linalg.thin_svd(centered.values, right=False)
-        variances = s**2 / X.shape[0]
-        alpha = float(self.alpha)
-        if self.normalize:
-            alpha *= float(xp.sum(variances))
-        elif alpha:
-            alpha *= _linalg.power_of_two(-2 * centered.exponent)  # the data are values * 2**exponent
-        shrinkage = variances / (variances + alpha)
-        factor = U * xp.astype(xp.sqrt(shrinkage), U.dtype)[None, :]
+        Z, n = centered.values, X.shape[0]
+        if centered.is_constant:
+            return HatEmbedding(Z[:, :0], 0.0)
+        total = _linalg.sum_of_squares(Z) / n
+        # The data are values * 2**exponent.
+        alpha = float(self.alpha) * (total if self.normalize else _linalg.power_of_two(-2 * centered.exponent))
+        if alpha > _WELL_CONDITIONED * total and Z.shape[1] <= n:
+            covariance = xp.astype(xp.matrix_transpose(Z) @ Z, xp.float64) / n
+            variances, axes = xp.linalg.eigh(covariance)
+            variances = xp.where(variances > 0.0, variances, xp.zeros_like(variances))
+            shrinkage = variances / (variances + alpha)
+            factor = Z @ xp.astype(axes / xp.sqrt(n * (variances + alpha))[None, :], Z.dtype)
+        else:
+            U, s, _ = _linalg.thin_svd(Z, right=False)
+            variances = s**2 / n
+            shrinkage = variances / (variances + alpha)
+            factor = U * xp.astype(xp.sqrt(shrinkage), U.dtype)[None, :]
         return HatEmbedding(factor, float(xp.vecdot(shrinkage, shrinkage)))
 
     def compare(self, a: HatEmbedding, b: HatEmbedding) -> float:
@@ -159,7 +169,7 @@ class GULP(DistanceIndex):
         similarity : float
             At most 0.
         """
-        if a.rank == 0 or b.rank == 0:
+        if a.width == 0 or b.width == 0:
             return math.nan
         xp = _arrays.namespace(a.factor)
         both = _linalg.sum_of_squares(xp.matrix_transpose(a.factor) @ b.factor)
@@ -172,7 +182,7 @@ class GULP(DistanceIndex):
         """Warn of an undefined value, and of one that is 0 for any data."""
         found = super().diagnose(a, b, similarity, chance)
         n = int(a.factor.shape[0])
-        if self.alpha == 0 and a.rank == b.rank == n - 1:
+        if self.alpha == 0 and a.width == b.width == n - 1:
             found.append(
                 DegenerateSimilarityWarning(
                     f"GULP with alpha=0 is 0 for any two representations that span all {n - 1} directions of {n} rows;"
@@ -182,7 +192,7 @@ class GULP(DistanceIndex):
         return found
 
     def _undefined(self, a: HatEmbedding, b: HatEmbedding) -> str:
-        constant = " and ".join(name for name, side in (("X", a), ("y", b)) if side.rank == 0)
+        constant = " and ".join(name for name, side in (("X", a), ("y", b)) if side.width == 0)
         return f"{constant} is constant over the rows"
 
     def _check_params(self) -> None:

@@ -234,7 +234,23 @@ class RSA(BaseIndex):
             return math.nan
         if self.comparison in _KENDALL:
             return _kendall(a, b, self.comparison)
-        inner = _linalg.inner(a.values, b.values)
+        return self._normalize(_linalg.inner(a.values, b.values), a, b)
+
+    def compare_all(self, a: list[RDMEmbedding], b: list[RDMEmbedding]) -> list[list[float]]:
+        """Return the agreement of all pairs of RDMs, but for Kendall's tau by one product."""
+        if self.comparison in _KENDALL:
+            return super().compare_all(a, b)
+        rows = [side.values for side in a]
+        products = _rdm.inner_products(rows, rows if b is a else [side.values for side in b])
+        return [
+            [self._normalize(product, left, right) for product, right in zip(line, b, strict=True)]
+            for line, left in zip(products.tolist(), a, strict=True)
+        ]
+
+    def _normalize(self, inner: float, a: RDMEmbedding, b: RDMEmbedding) -> float:
+        """Return the value that belongs to an inner product of two embeddings."""
+        if a.values is None or b.values is None:
+            return math.nan
         if self.comparison == "rho_a":
             return inner / _largest_rank_square(a.values.shape[0])
         value = inner / math.sqrt(a.square) / math.sqrt(b.square)
@@ -284,13 +300,15 @@ def _without_spread(distances: Array, *, centered: bool) -> str:
 def _ranks(groups: np.ndarray, comparison: str) -> RDMEmbedding:
     """Return the embedding of distances given by their groups of ties, numbered in order."""
     m = len(groups)
-    if groups.max() == 0:
+    counts = np.bincount(groups).astype(np.float64)
+    if len(counts) == 1:
         return RDMEmbedding(None, undefined="all distances between its rows are alike")
     if comparison in _KENDALL:
-        counts = np.bincount(groups).astype(np.float64)
         return RDMEmbedding(groups, m * (m - 1) / 2 - float(counts @ (counts - 1.0)) / 2)
-    ranks = stats.rankdata(groups) - (m + 1) / 2
-    return RDMEmbedding(ranks, float(ranks @ ranks))
+    # The mean rank of a group, counted from the middle.
+    mean_ranks = np.cumsum(counts) - (counts + m) / 2.0
+    ranks = mean_ranks[groups]
+    return RDMEmbedding(ranks, float(counts @ mean_ranks**2))
 
 
 def _largest_rank_square(m: int) -> float:
