@@ -253,7 +253,7 @@ class RSA(BaseIndex):
             return math.nan
         if self.comparison == "rho_a":
             return inner / _largest_rank_square(a.values.shape[0])
-        value = inner / math.sqrt(a.square) / math.sqrt(b.square)
+        value = inner / (math.sqrt(a.square) * math.sqrt(b.square))
         tolerance = _CONSTANT_ULPS * max(_arrays.eps(a.values), _arrays.eps(b.values))
         return _linalg.clip_rounding(value, -1.0, 1.0, tolerance)
 
