@@ -194,8 +194,6 @@ def test_sklearn_estimator_checks(estimator, check):
 def _index_checks():
     for index in INDEXES:
         for name, check in index_checks(index):
-            if name == "check_self_similarity" and getattr(index, "metric", None) == "correlation":
-                continue  # a single feature has no correlation distance
             yield pytest.param(check, id=f"{index!r}-{name}")
 
 
