@@ -106,8 +106,8 @@ def compare_layers(
     >>> table = compare_layers({"in": X, "out": X[:, :2] ** 3}, debiased=True)
     >>> table.to_frame().round(3)
             in    out
-    in   1.000  0.577
-    out  0.577  1.000
+    in   1.000  0.393
+    out  0.393  1.000
     """
     index = get_index(index, **params)
     index._check_params()
