@@ -132,8 +132,9 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def _is_tested(name: str) -> bool:
-    """Whether tests of a library passed, scikit-learn's checks among them where it has some."""
-    return bool(_ran[name] and (name not in CHECKED_BY_SKLEARN or _estimator_checks[name]))
+    """Whether tests of a library passed, scikit-learn's checks among them where it has some that can run."""
+    has_checks = SCIPY_DISPATCHES and name in CHECKED_BY_SKLEARN
+    return bool(_ran[name] and (_estimator_checks[name] or not has_checks))
 
 
 @pytest.hookimpl(tryfirst=True)
