@@ -137,6 +137,8 @@ def test_penalty_counts_in_the_units_of_the_data():
     assert linear_predictivity(X, Y, alpha=5.0) == pytest.approx(expected, abs=1e-10)
     small = linear_predictivity(X, Y * 2.0**-60, alpha=5.0 * 2.0**-120)
     assert small == pytest.approx(expected, abs=1e-10)
+    assert linear_predictivity(X, Y * 1e-160) == pytest.approx(linear_predictivity(X, Y), abs=1e-12)
+    assert linear_predictivity(X, Y * 1e160, alpha=1.0) == pytest.approx(linear_predictivity(X, Y), abs=1e-12)
     values = [linear_predictivity(X, Y, alpha=alpha) for alpha in (0.0, 1.0, 10.0, 1e3, 1e12)]
     assert values == sorted(values, reverse=True)
     assert values[-1] == pytest.approx(0.0, abs=1e-8)

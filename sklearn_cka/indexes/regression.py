@@ -126,9 +126,9 @@ class LinearPredictivity(SpectralIndex):
 
     def _shrinkage(self, predictor: SpectralEmbedding) -> Array | None:
         """Return g, what the penalty leaves of each component of the predictions; None for all of it."""
-        alpha = float(self.alpha) * _linalg.power_of_two(-2 * predictor.exponent)
-        if alpha == 0.0:
+        if self.alpha == 0:
             return None
+        alpha = float(self.alpha) * _linalg.power_of_two(-2 * predictor.exponent)
         squares = predictor.spectrum**2
         return squares / (squares + alpha)
 
