@@ -33,7 +33,7 @@ def decisions(X: Array) -> Array:
         return xp.astype(X[:, 0], xp.float64)
     # Written out, since libraries differ in which of several equal maxima they take.
     column = xp.arange(X.shape[1], device=_arrays.device(X))[None, :]
-    highest = X >= xp.max(X, axis=1, keepdims=True)
+    highest = xp.max(X, axis=1, keepdims=True) <= X
     first = xp.min(xp.where(highest, column, xp.full_like(column, X.shape[1])), axis=1)
     return xp.astype(first, xp.float64)
 
