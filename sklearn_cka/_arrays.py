@@ -106,7 +106,12 @@ def dtype_name(x: Array) -> str:
     return getattr(dtype, "name", None) or str(dtype).rsplit(".", maxsplit=1)[-1]
 
 
-def promote(x: Array) -> Array:
+def is_sparse(x: Array) -> bool:
+    """Whether `x` is a sparse tensor of torch."""
+    return array_api_compat.is_torch_array(x) and x.layout is not namespace(x).strided
+
+
+def promote(x: Array, name: str = "the data") -> Array:
     """Apply the data type policy: float32 and float64 stay, half goes to float32, integers and bool to float64.
 
     Raises
@@ -117,16 +122,16 @@ def promote(x: Array) -> Array:
         If `x` is of another type that is not a number.
     """
     xp = namespace(x)
-    name = dtype_name(x)
-    if name in ("float32", "float64"):
+    dtype = dtype_name(x)
+    if dtype in ("float32", "float64"):
         return x
-    if name in _HALF:
+    if dtype in _HALF:
         return x.astype(np.float32) if is_numpy(x) else xp.astype(x, xp.float32)
-    if "complex" in name:
-        raise ValueError(f"Complex data not supported: got an array of {name}.")
-    if name.startswith(("int", "uint", "bool", "float")):
+    if "complex" in dtype:
+        raise ValueError(f"Complex data not supported: {name} is an array of {dtype}.")
+    if dtype.startswith(("int", "uint", "bool", "float")):
         return x.astype(np.float64) if is_numpy(x) else xp.astype(x, xp.float64)
-    raise TypeError(f"Expected an array of real numbers, got one of {name}.")
+    raise TypeError(f"Expected an array of real numbers for {name}, got one of {dtype}.")
 
 
 def detach(x: Array) -> Array:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -77,8 +77,15 @@ def _as_matrix(X: Any, name: str, column: bool) -> Array:
         if np.ma.is_masked(X):
             raise ValueError(f"{name} is a masked array with masked entries; fill or remove them first.")
         X = X.filled()
+    if isinstance(X, Mapping) and not hasattr(X, "toarray"):  # some sparse matrices are mappings
+        raise TypeError(
+            f"{name} is a collection of layers or columns ({_arrays.describe_type(X)}), not one array: choose one,"
+            " or compare all of them by sklearn_cka.compare_layers."
+        )
     if _arrays.is_foreign(X):
         array = _arrays.detach(X)
+        if _arrays.is_sparse(array):
+            raise TypeError(f"Sparse data was passed for {name}, but dense data is required. Use its to_dense().")
     else:
         ndim = getattr(X, "ndim", None)
         X = check_array(
@@ -101,21 +108,29 @@ def _as_matrix(X: Any, name: str, column: bool) -> Array:
             f" {tuple(array.shape)}. Reshape your data: an array of one feature by {name}.reshape(-1, 1); maps and"
             " token sequences are flattened by sklearn_cka.Layers."
         )
-    return _arrays.promote(array)
+    return _arrays.promote(array, name)
 
 
 def check_finite(array: Array, name: str) -> None:
     """Raise ValueError naming the argument if an entry is NaN or infinite."""
+    if is_finite(array):
+        return
     xp = _arrays.namespace(array)
-    with np.errstate(over="ignore", invalid="ignore"):
-        if math.isfinite(float(xp.sum(array))):  # one pass; an overflow of the sum is looked into below
-            return
     if bool(xp.any(xp.isnan(array))):
         raise ValueError(f"Input {name} contains NaN. Remove or impute the rows in both representations alike.")
     if bool(xp.any(xp.isinf(array))):
         raise ValueError(
             f"Input {name} contains infinity or a value too large for dtype('{_arrays.dtype_name(array)}')."
         )
+
+
+def is_finite(array: Array) -> bool:
+    """Whether no entry is NaN or infinite."""
+    xp = _arrays.namespace(array)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if math.isfinite(float(xp.sum(array))):  # one pass, unless the sum overflows
+            return True
+    return bool(xp.all(xp.isfinite(array)))
 
 
 def check_labels(y: Any, name: str) -> Array:
@@ -291,6 +306,13 @@ def check_non_negative(name: str, value: Any) -> None:
     is_number = isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
     if not is_number or not math.isfinite(value) or value < 0:
         raise ValueError(f"{name} must be a finite number, zero or positive, got {value!r}.")
+
+
+def check_real(name: str, value: Any) -> None:
+    """Raise ValueError unless `value` is a finite real number."""
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
+    if not is_number or not math.isfinite(value):
+        raise ValueError(f"{name} must be a finite number, got {value!r}.")
 
 
 def check_option(name: str, value: Any, options: Iterable[Any]) -> None:

@@ -17,6 +17,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from sklearn_cka import _arrays, _bandwidths, _linalg, _validation
 from sklearn_cka._arrays import Array
 from sklearn_cka._sklearn import GaussianProcessKernel
@@ -200,6 +202,13 @@ def takes(name: str, parameter: str) -> bool:
     return name not in _KERNELS or parameter in _KERNELS[name].params
 
 
+def common_params(name: str) -> list[str]:
+    """Return which of the parameters that every index has are to be read for this kernel by the package."""
+    own = _KERNELS[name].params if name in _KERNELS else ()
+    gamma = ["gamma"] if "gamma" in own else []
+    return gamma + [parameter for parameter in ("bandwidth", "bandwidth_rule") if parameter not in own]
+
+
 def kernel_invariances(kernel: Any, bandwidth_rule: str, gamma: float | None) -> frozenset[str] | None:
     """Return what a centred Gram matrix of this kernel is unchanged by (up to a factor), None if that is not known."""
     if not isinstance(kernel, str) or canonical(kernel) not in _BUILT_IN:
@@ -378,8 +387,12 @@ def check_kernel_params(kernel: Any, params: Mapping[str, Any]) -> None:
         if unknown:
             takes = ", ".join(known) if known else "no further parameters"
             raise ValueError(f"The {kernel} kernel has no parameter {', '.join(unknown)}; it takes {takes}.")
-    if params.get("gamma") is not None and isinstance(kernel, str) and kernel in _BUILT_IN:
-        _validation.check_positive("gamma", params["gamma"])
+        if params.get("gamma") is not None:
+            _validation.check_positive("gamma", params["gamma"])
+        for name in ("degree", "coef0"):
+            _validation.check_real(name, params.get(name, 1))
+    elif isinstance(kernel, GaussianProcessKernel) and params:
+        raise ValueError(f"The kernel {kernel!r} holds its own parameters and takes no {', '.join(sorted(params))}.")
 
 
 def gram_matrix(
@@ -413,9 +426,14 @@ def gram_matrix(
         return Gram(K, scale=_linalg.power_of_two(centered.exponent), is_constant=centered.is_constant)
     if isinstance(kernel, str) and _KERNELS[kernel].has_bandwidth:
         return _radial_gram(X, kernel, bandwidth, bandwidth_rule, gamma, sigma, weights, exact=exact)
-    K = evaluate(kernel, X, X, gamma, params)
+    with np.errstate(over="ignore", invalid="ignore"):  # looked into below
+        K = evaluate(kernel, X, X, gamma, params)
     if isinstance(kernel, str) and kernel in _BUILT_IN:
-        _validation.check_finite(K, f"Gram matrix of the {kernel} kernel")
+        if not _validation.is_finite(K):
+            raise ValueError(
+                f"The Gram matrix of the {kernel} kernel with parameters {dict(params)!r} contains NaN or infinity: its"
+                f" values are not defined for these data, or too large for {_arrays.dtype_name(K)}."
+            )
     else:
         K = _validation.check_gram(K, f"The Gram matrix of kernel {kernel!r}")
     return _scaled(K)

@@ -23,6 +23,7 @@ from sklearn_cka import (
     ChanceLevelWarning,
     DistanceCorrelation,
     KernelAlignment,
+    Layers,
     UndefinedSimilarityWarning,
     cka,
     compare_layers,
@@ -1167,3 +1168,27 @@ def test_case_59_precomputed_kernels_in_cross_validation():
     search = GridSearchCV(CKA("precomputed", kernel_y="linear"), {"debiased": [False, True]}, cv=2, error_score="raise")
     with pytest.raises(ValueError, match="cross-validation"):
         search.fit(K, Y)
+
+
+def test_collections_and_sparse_tensors_are_refused_with_a_remedy():
+    X, Y = dependent(20, 4, 3)
+    for collection in ({"layer": X}, Layers({"layer": X})):
+        with pytest.raises(TypeError, match=r"X is a collection of layers or columns.*compare_layers"):
+            cka(collection, Y)
+        with pytest.raises(TypeError, match=r"y is a collection of layers or columns.*compare_layers"):
+            CKA().fit(X, collection)
+    torch = pytest.importorskip("torch")
+    with pytest.raises(TypeError, match=r"Sparse data was passed for y, but dense data is required. Use its to_dense"):
+        cka(X, torch.tensor(Y).to_sparse())
+
+
+def test_types_that_are_no_numbers_name_the_argument():
+    X, Y = dependent(20, 4, 3)
+    dates = pd.DataFrame({"date": pd.date_range("2024-01-01", periods=20)})
+    with pytest.raises(TypeError, match="Expected an array of real numbers for X, got one of datetime64"):
+        cka(dates, Y)
+    with pytest.raises(ValueError, match="Complex data not supported"):
+        cka(X, Y * 1j)
+    torch = pytest.importorskip("torch")
+    with pytest.raises(ValueError, match="Complex data not supported: y is an array of complex128"):
+        cka(X, torch.tensor(Y * 1j))

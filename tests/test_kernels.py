@@ -698,3 +698,66 @@ def test_labels_need_only_be_equal_or_not(labels):
 
 def test_text_is_not_the_number_that_it_shows():
     np.testing.assert_array_equal(pairwise_kernel(["1", "2"], [1, 2], kernel="delta"), np.zeros((2, 2)))
+
+
+# Parameters of kernels
+
+
+def test_a_callable_keeps_its_own_parameters_of_any_name(data):
+    X, _ = data
+    for name in ("gamma", "bandwidth", "bandwidth_rule", "degree"):
+
+        def kernel(A, B, **params):
+            (value,) = params.values()
+            return (A @ B.T) ** value
+
+        value = cka(X, X[:, :2], kernel=kernel, kernel_params={name: 3.0})
+        assert value == pytest.approx(cka(X, X[:, :2], kernel=lambda A, B: (A @ B.T) ** 3.0), abs=1e-14)
+
+
+def test_a_registered_kernel_keeps_its_own_parameters_of_any_name(registry, data):
+    X, _ = data
+    expected = cka(X, X[:, :2], kernel=lambda A, B: (A @ B.T) ** 3.0)
+    register_kernel("by_bandwidth", lambda A, B, bandwidth=1.0: (A @ B.T) ** bandwidth)
+    register_kernel("by_gamma", lambda A, B, gamma=1.0: (A @ B.T) ** gamma)
+    assert cka(X, X[:, :2], kernel="by_bandwidth", kernel_params={"bandwidth": 3.0}) == pytest.approx(expected)
+    assert cka(X, X[:, :2], kernel="by_gamma", kernel_params={"gamma": 3.0}) == pytest.approx(expected)
+    assert cka(X, X[:, :2], kernel="by_gamma", gamma=3.0) == pytest.approx(expected)
+
+
+def test_parameters_among_kernel_params_are_checked_as_the_others(data):
+    X, _ = data
+    assert cka(X, X**2, kernel="rbf", kernel_params={"bandwidth": 0.5}) == cka(X, X**2, kernel="rbf", bandwidth=0.5)
+    assert cka(X, X**2, kernel="rbf", kernel_params={"gamma": 0.5}) == cka(X, X**2, kernel="rbf", gamma=0.5)
+    for params, message in (
+        ({"kernel": "rbf", "kernel_params": {"gamma": -1.0}}, "gamma must be a positive finite number, got -1.0"),
+        ({"kernel": "rbf", "kernel_params": {"bandwidth": "a"}}, "bandwidth must be a positive finite number, got 'a'"),
+        ({"kernel": "rbf", "kernel_params_y": {"bandwidth_rule": "x"}}, "Unknown bandwidth_rule 'x'"),
+        ({"kernel_params": {"gamma": 2.0}}, "linear kernel has no parameter gamma"),
+        ({"kernel": "polynomial", "kernel_params": {"degree": "two"}}, "degree must be a finite number, got 'two'"),
+        ({"kernel": "sigmoid", "kernel_params": {"coef0": None}}, "coef0 must be a finite number, got None"),
+        (
+            {"kernel": gp.RBF(2.0), "kernel_params": {"length_scale": 3.0}},
+            "holds its own parameters and takes no length",
+        ),
+    ):
+        with pytest.raises(ValueError, match=message):
+            CKA(**params).fit(X, X)
+
+
+def test_kernels_that_are_not_defined_for_the_data_say_so():
+    X = np.arange(-3.0, 3.0)[:, None]
+    with pytest.raises(
+        ValueError, match=r"Gram matrix of the polynomial kernel with parameters {'degree': 2.5} contains NaN"
+    ):
+        cka(X, X, kernel="polynomial", kernel_params={"degree": 2.5})
+    with pytest.raises(ValueError, match="too large for float32"):
+        cka((X * 1e15).astype("f4"), X.astype("f4"), kernel="polynomial")
+
+
+def test_length_scales_of_gaussian_process_kernels_can_be_searched(data):
+    from sklearn.model_selection import GridSearchCV
+
+    X, _ = data
+    search = GridSearchCV(CKA(gp.RBF()), {"kernel__length_scale": [0.5, 5.0]}, cv=2).fit(X, X**2)
+    assert search.best_params_ == {"kernel__length_scale": 0.5}  # the trap: the narrower the nearer to 1

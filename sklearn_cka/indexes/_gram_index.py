@@ -346,13 +346,12 @@ class KernelParamsMixin:
 
     def _spec(self, kernel: Any, params: Mapping[str, Any] | None) -> KernelSpec:
         options = dict(params or {})
-        known = {name: options.pop(name, getattr(self, name)) for name in ("bandwidth", "bandwidth_rule", "gamma")}
+        known: dict[str, Any] = {"bandwidth": self.bandwidth, "bandwidth_rule": self.bandwidth_rule, "gamma": None}
         if isinstance(kernel, str):
             kernel = kernels.canonical(kernel)
-            if not kernels.takes(kernel, "gamma"):
-                known["gamma"] = None  # meant for the other side's kernel
-        else:
-            known["gamma"] = None
+            # What a kernel does not take may be meant for that of the other side; its own parameters stay its own.
+            known["gamma"] = self.gamma if kernels.takes(kernel, "gamma") else None
+            known.update((name, options.pop(name)) for name in kernels.common_params(kernel) if name in options)
         return KernelSpec(kernel, params=options, **known)
 
     def _check_params(self) -> None:
@@ -375,7 +374,9 @@ class KernelParamsMixin:
                 raise ValueError(f"gamma was given, but the kernel {self.kernel!r} has no parameter gamma.")
         for spec in self._specs():
             _bandwidths.check_bandwidth(spec.bandwidth, spec.bandwidth_rule)
-            kernels.check_kernel_params(spec.kernel, spec.params)
+            kernels.check_kernel_params(
+                spec.kernel, spec.params if spec.gamma is None else {**spec.params, "gamma": spec.gamma}
+            )
         if getattr(self, "form", None) == "feature" and any(spec.kernel != "linear" for spec in self._specs()):
             raise ValueError('form="feature" is for the linear kernel, which alone has an exact feature form.')
 
