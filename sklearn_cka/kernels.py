@@ -168,7 +168,10 @@ def register_kernel(name: str, function: Callable[..., Array], *, overwrite: boo
         raise ValueError(f"The kernel {name!r} belongs to the package and cannot be replaced; choose another name.")
     if name in _KERNELS and not overwrite:
         raise ValueError(f"A kernel {name!r} is registered already; pass overwrite=True to replace it.")
-    params = tuple(list(inspect.signature(function).parameters)[2:])
+    try:
+        params = tuple(list(inspect.signature(function).parameters)[2:])
+    except ValueError:  # functions written in C may not tell
+        params = ()
     _KERNELS[name] = _Kernel(function, params)
 
 

@@ -82,7 +82,12 @@ def test_the_version_is_a_version():
 
 @pytest.mark.parametrize("name", list(modules()))
 def test_modules_import_and_have_a_docstring(name):
-    module = importlib.import_module(name)
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("sklearn_cka"):
+            raise
+        pytest.skip(f"{error.name}, an extra, is not installed")
     assert module.__doc__
     assert module.__doc__.strip().splitlines()[0].rstrip().endswith((".", ":"))
     exported = getattr(module, "__all__", [])
