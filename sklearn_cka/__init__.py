@@ -17,6 +17,7 @@ from sklearn_cka.indexes.angular_cka import AngularCKA
 from sklearn_cka.indexes.bures import NormalizedBuresSimilarity, normalized_bures_similarity
 from sklearn_cka.indexes.cca import SVCCA, CanonicalCorrelation, EigenspaceOverlap, cca, svcca
 from sklearn_cka.indexes.cka import CKA, KernelAlignment, cka, kernel_alignment
+from sklearn_cka.indexes.cknna import CKNNA, cknna
 from sklearn_cka.indexes.deconfounded import DeconfoundedCKA, deconfounded_cka
 from sklearn_cka.indexes.descriptors import ConcentricityDifference, MagnitudeDifference, UniformityDifference
 from sklearn_cka.indexes.distance_correlation import DistanceCorrelation, distance_correlation
@@ -24,6 +25,13 @@ from sklearn_cka.indexes.gulp import GULP
 from sklearn_cka.indexes.hsic import HSIC, hsic
 from sklearn_cka.indexes.imd import IMD
 from sklearn_cka.indexes.jensen_shannon import JensenShannonSimilarity
+from sklearn_cka.indexes.neighbor_similarities import (
+    RankSimilarity,
+    SecondOrderCosine,
+    rank_similarity,
+    second_order_cosine,
+)
+from sklearn_cka.indexes.neighbors import CycleKNN, JaccardKNN, MutualKNN, cycle_knn, jaccard_knn, mutual_knn
 from sklearn_cka.indexes.predictions import ErrorConsistency, PredictionAgreement
 from sklearn_cka.indexes.procrustes import Procrustes, ShapeMetric, procrustes_distance, procrustes_similarity
 from sklearn_cka.indexes.pwcca import PWCCA, pwcca
@@ -40,6 +48,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CKA",
+    "CKNNA",
     "GULP",
     "HSIC",
     "IMD",
@@ -52,23 +61,28 @@ __all__ = [
     "CanonicalRidge",
     "ChanceLevelWarning",
     "ConcentricityDifference",
+    "CycleKNN",
     "DeconfoundedCKA",
     "DegenerateSimilarityWarning",
     "DistanceCorrelation",
     "EigenspaceOverlap",
     "ErrorConsistency",
     "IndexProperties",
+    "JaccardKNN",
     "JensenShannonSimilarity",
     "KernelAlignment",
     "Layers",
     "LinearPredictivity",
     "MagnitudeDifference",
+    "MutualKNN",
     "NormalizedBuresSimilarity",
     "PairedTransformer",
     "PredictionAgreement",
     "Procrustes",
     "RDMDifference",
+    "RankSimilarity",
     "RiemannianSimilarity",
+    "SecondOrderCosine",
     "ShapeMetric",
     "SimilarityDisplay",
     "SimilarityTable",
@@ -81,28 +95,34 @@ __all__ = [
     "bandwidth_rule_names",
     "cca",
     "cka",
+    "cknna",
     "compare_layers",
+    "cycle_knn",
     "deconfounded_cka",
     "distance_correlation",
     "extract_layers",
     "get_index",
     "hsic",
     "index_names",
+    "jaccard_knn",
     "kernel_alignment",
     "kernel_names",
     "linear_predictivity",
     "median_distance",
+    "mutual_knn",
     "normalized_bures_similarity",
     "pairwise_kernel",
     "permutation_z_scorer",
     "procrustes_distance",
     "procrustes_similarity",
     "pwcca",
+    "rank_similarity",
     "rdm",
     "register_backend",
     "register_index",
     "register_kernel",
     "rsa",
+    "second_order_cosine",
     "similarity",
     "svcca",
 ]

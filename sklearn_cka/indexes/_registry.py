@@ -11,6 +11,7 @@ from sklearn_cka.indexes.angular_cka import AngularCKA
 from sklearn_cka.indexes.bures import NormalizedBuresSimilarity
 from sklearn_cka.indexes.cca import SVCCA, CanonicalCorrelation, EigenspaceOverlap
 from sklearn_cka.indexes.cka import CKA, KernelAlignment
+from sklearn_cka.indexes.cknna import CKNNA
 from sklearn_cka.indexes.deconfounded import DeconfoundedCKA
 from sklearn_cka.indexes.descriptors import ConcentricityDifference, MagnitudeDifference, UniformityDifference
 from sklearn_cka.indexes.distance_correlation import DistanceCorrelation
@@ -18,6 +19,8 @@ from sklearn_cka.indexes.gulp import GULP
 from sklearn_cka.indexes.hsic import HSIC
 from sklearn_cka.indexes.imd import IMD
 from sklearn_cka.indexes.jensen_shannon import JensenShannonSimilarity
+from sklearn_cka.indexes.neighbor_similarities import RankSimilarity, SecondOrderCosine
+from sklearn_cka.indexes.neighbors import CycleKNN, JaccardKNN, MutualKNN
 from sklearn_cka.indexes.predictions import ErrorConsistency, PredictionAgreement
 from sklearn_cka.indexes.procrustes import Procrustes, ShapeMetric
 from sklearn_cka.indexes.pwcca import PWCCA
@@ -55,6 +58,12 @@ _INDEXES: dict[str, type[BaseIndex]] = {
     "concentricity_difference": ConcentricityDifference,
     "uniformity_difference": UniformityDifference,
     "imd": IMD,
+    "mutual_knn": MutualKNN,
+    "jaccard_knn": JaccardKNN,
+    "cycle_knn": CycleKNN,
+    "rank_similarity": RankSimilarity,
+    "second_order_cosine": SecondOrderCosine,
+    "cknna": CKNNA,
 }
 _BUILT_IN = frozenset(_INDEXES)
 
