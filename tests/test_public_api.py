@@ -137,6 +137,7 @@ def test_warnings_are_documented_and_can_be_filtered_together(name):
     assert issubclass(kind, UserWarning)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn_cka.SimilarityWarning")
 @pytest.mark.parametrize("name", index_names())
 def test_fitted_attributes_are_documented(name):
     index = get_index(name)
