@@ -18,6 +18,7 @@ from sklearn_cka.indexes.bures import NormalizedBuresSimilarity, normalized_bure
 from sklearn_cka.indexes.cca import SVCCA, CanonicalCorrelation, EigenspaceOverlap, cca, svcca
 from sklearn_cka.indexes.cka import CKA, KernelAlignment, cka, kernel_alignment
 from sklearn_cka.indexes.cknna import CKNNA, cknna
+from sklearn_cka.indexes.correlation_match import CorrelationMatch, correlation_match
 from sklearn_cka.indexes.deconfounded import DeconfoundedCKA, deconfounded_cka
 from sklearn_cka.indexes.descriptors import ConcentricityDifference, MagnitudeDifference, UniformityDifference
 from sklearn_cka.indexes.distance_correlation import DistanceCorrelation, distance_correlation
@@ -39,6 +40,12 @@ from sklearn_cka.indexes.rdm_difference import RDMDifference
 from sklearn_cka.indexes.regression import CanonicalRidge, LinearPredictivity, linear_predictivity
 from sklearn_cka.indexes.riemannian import RiemannianSimilarity
 from sklearn_cka.indexes.rsa import RSA, rdm, rsa
+from sklearn_cka.indexes.unit_matching import (
+    PermutationProcrustes,
+    SoftMatching,
+    permutation_procrustes,
+    soft_matching,
+)
 from sklearn_cka.kernels import kernel_names, pairwise_kernel, register_kernel
 from sklearn_cka.layers import Layers
 from sklearn_cka.pairwise import SimilarityTable, compare_layers
@@ -61,6 +68,7 @@ __all__ = [
     "CanonicalRidge",
     "ChanceLevelWarning",
     "ConcentricityDifference",
+    "CorrelationMatch",
     "CycleKNN",
     "DeconfoundedCKA",
     "DegenerateSimilarityWarning",
@@ -77,6 +85,7 @@ __all__ = [
     "MutualKNN",
     "NormalizedBuresSimilarity",
     "PairedTransformer",
+    "PermutationProcrustes",
     "PredictionAgreement",
     "Procrustes",
     "RDMDifference",
@@ -87,6 +96,7 @@ __all__ = [
     "SimilarityDisplay",
     "SimilarityTable",
     "SimilarityWarning",
+    "SoftMatching",
     "UndefinedSimilarityWarning",
     "UniformityDifference",
     "WeightedIndex",
@@ -97,6 +107,7 @@ __all__ = [
     "cka",
     "cknna",
     "compare_layers",
+    "correlation_match",
     "cycle_knn",
     "deconfounded_cka",
     "distance_correlation",
@@ -112,6 +123,7 @@ __all__ = [
     "mutual_knn",
     "normalized_bures_similarity",
     "pairwise_kernel",
+    "permutation_procrustes",
     "permutation_z_scorer",
     "procrustes_distance",
     "procrustes_similarity",
@@ -124,5 +136,6 @@ __all__ = [
     "rsa",
     "second_order_cosine",
     "similarity",
+    "soft_matching",
     "svcca",
 ]

@@ -12,6 +12,7 @@ from sklearn_cka.indexes.bures import NormalizedBuresSimilarity
 from sklearn_cka.indexes.cca import SVCCA, CanonicalCorrelation, EigenspaceOverlap
 from sklearn_cka.indexes.cka import CKA, KernelAlignment
 from sklearn_cka.indexes.cknna import CKNNA
+from sklearn_cka.indexes.correlation_match import CorrelationMatch
 from sklearn_cka.indexes.deconfounded import DeconfoundedCKA
 from sklearn_cka.indexes.descriptors import ConcentricityDifference, MagnitudeDifference, UniformityDifference
 from sklearn_cka.indexes.distance_correlation import DistanceCorrelation
@@ -28,6 +29,7 @@ from sklearn_cka.indexes.rdm_difference import RDMDifference
 from sklearn_cka.indexes.regression import CanonicalRidge, LinearPredictivity
 from sklearn_cka.indexes.riemannian import RiemannianSimilarity
 from sklearn_cka.indexes.rsa import RSA
+from sklearn_cka.indexes.unit_matching import PermutationProcrustes, SoftMatching
 
 __all__ = ["get_index", "index_names", "register_index", "similarity"]
 
@@ -58,6 +60,9 @@ _INDEXES: dict[str, type[BaseIndex]] = {
     "concentricity_difference": ConcentricityDifference,
     "uniformity_difference": UniformityDifference,
     "imd": IMD,
+    "permutation_procrustes": PermutationProcrustes,
+    "soft_matching": SoftMatching,
+    "correlation_match": CorrelationMatch,
     "mutual_knn": MutualKNN,
     "jaccard_knn": JaccardKNN,
     "cycle_knn": CycleKNN,
