@@ -402,18 +402,17 @@ def test_transform_in_a_pipeline_with_names():
 def test_soft_matching_distances_are_metrics_among_all_widths(seed, widths):
     rng = np.random.default_rng(seed)
     A, B, C = (rng.standard_normal((5, width)) for width in widths)
-    for form in ("chord", "angular"):
-        for unit_norm in (False, True):
-            index = SoftMatching(unit_norm=unit_norm, distance_form=form)
-            assert index.distance(A, C) <= index.distance(A, B) + index.distance(B, C) + 1e-7
+    for unit_norm in (False, True):
+        index = SoftMatching(unit_norm=unit_norm)
+        assert index.distance(A, C) <= index.distance(A, B) + index.distance(B, C) + 1e-7
 
 
 @given(seed=st.integers(0, 10_000), width=st.integers(1, 4))
 def test_permutation_distances_are_metrics_among_equal_widths(seed, width):
     A, B, C = np.random.default_rng(seed).standard_normal((3, 5, width))
-    for form in ("chord", "angular"):
-        index = PermutationProcrustes(distance_form=form)
-        assert index.distance(A, C) <= index.distance(A, B) + index.distance(B, C) + 1e-7
+    index = PermutationProcrustes()
+    assert index.distance(A, C) <= index.distance(A, B) + index.distance(B, C) + 1e-7
+    assert index.distance(A, B) == pytest.approx(math.acos(permutation_definition(A, B)), abs=1e-7)
 
 
 def test_soft_matching_distance_is_the_wasserstein_distance():
@@ -438,9 +437,7 @@ def test_names_and_tables(name):
 @pytest.mark.parametrize(
     ("index", "message"),
     [
-        (PermutationProcrustes(distance_form="euclidean"), "distance_form must be one of 'angular', 'chord'"),
         (SoftMatching(unit_norm=1), "unit_norm must be True or False, got 1"),
-        (SoftMatching(distance_form=None), "distance_form must be one of"),
         (CorrelationMatch("semi"), "kind must be one of 'hard', 'soft', got 'semi'"),
         (CorrelationMatch(absolute="yes"), "absolute must be True or False, got 'yes'"),
         (CorrelationMatch(symmetrize=None), "symmetrize must be True or False, got None"),
@@ -453,9 +450,8 @@ def test_wrong_parameters(index, message):
 
 CONFIGURATIONS = [
     PermutationProcrustes(),
-    PermutationProcrustes(distance_form="chord"),
     SoftMatching(),
-    SoftMatching(unit_norm=True, distance_form="angular"),
+    SoftMatching(unit_norm=True),
     CorrelationMatch(),
     CorrelationMatch(absolute=True),
     CorrelationMatch("soft"),

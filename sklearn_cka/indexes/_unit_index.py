@@ -16,7 +16,6 @@ from sklearn_cka.exceptions import UndefinedSimilarityWarning, warn
 from sklearn_cka.indexes._base import WeightedIndex
 from sklearn_cka.indexes._units import UnitEmbedding, embed_units, gains, shifted_units
 
-METRIC_FORMS = {"angular": "arccos(s)", "chord": "sqrt(2 - 2s)"}
 INVARIANCES = frozenset({"translation", "isotropic_scaling", "permutation"})
 # Products of long columns agree to this many units in the last place.
 _ROUNDING_ULPS = 64.0
@@ -88,7 +87,6 @@ class UnitIndex(WeightedIndex):
 class UnitMapIndex(ClassNamePrefixFeaturesOutMixin, TransformerMixin, UnitIndex):
     """Base class of the indexes whose matching is a linear map from the units of X to those of y."""
 
-    distance_form: str
     _x_lengths: Array | None = None
     _y_lengths: Array | None = None
 
@@ -99,9 +97,6 @@ class UnitMapIndex(ClassNamePrefixFeaturesOutMixin, TransformerMixin, UnitIndex)
     @abstractmethod
     def _rate(self, p: int, q: int) -> float:
         """Return the factor that makes the cosine of image and y the index."""
-
-    def _check_params(self) -> None:
-        _validation.check_option("distance_form", self.distance_form, METRIC_FORMS)
 
     def _cosine(self, inner: float, norm_x: float, norm_y: float, eps: float) -> float:
         if norm_x == 0.0 or norm_y == 0.0:

@@ -21,7 +21,7 @@ from sklearn_cka import _arrays, _validation
 from sklearn_cka._arrays import Array
 from sklearn_cka.indexes._base import IndexProperties
 from sklearn_cka.indexes._transport import assign, transport_plan
-from sklearn_cka.indexes._unit_index import INVARIANCES, METRIC_FORMS, UnitMapIndex
+from sklearn_cka.indexes._unit_index import INVARIANCES, UnitMapIndex
 from sklearn_cka.indexes._units import UnitEmbedding
 
 __all__ = ["PermutationProcrustes", "SoftMatching", "permutation_procrustes", "soft_matching"]
@@ -29,12 +29,6 @@ __all__ = ["PermutationProcrustes", "SoftMatching", "permutation_procrustes", "s
 
 class PermutationProcrustes(UnitMapIndex):
     """Permutation Procrustes similarity: how well X matches y after the best reordering of its units, up to scale.
-
-    Parameters
-    ----------
-    distance_form : {"angular", "chord"}, default="angular"
-        What :meth:`distance` gives: the angle arccos(s) between the centred configurations after the best reordering,
-        or sqrt(2 - 2s), their distance when both have norm 1.
 
     Attributes
     ----------
@@ -61,9 +55,9 @@ class PermutationProcrustes(UnitMapIndex):
     -----
     :meth:`transform` puts the units of X, less their means, in the order of the units of y. :meth:`score` is the cosine
     <X'P, Y'> / (||X'|| ||Y'||) of the rows given, less the means of fit, under the learned matching: on held-out rows
-    it is a cross-validated index. The distance forms are metrics among representations of one width; those of several
-    widths are under a metric by :class:`SoftMatching`. The matrix of inner products of units is moved to the host for
-    :func:`scipy.optimize.linear_sum_assignment`.
+    it is a cross-validated index. :meth:`distance` is the angle arccos(s) between the centred configurations, a metric
+    among representations of one width; :class:`SoftMatching` has one among representations of several. The matrix of
+    inner products of units is moved to the host for :func:`scipy.optimize.linear_sum_assignment`.
 
     References
     ----------
@@ -81,9 +75,6 @@ class PermutationProcrustes(UnitMapIndex):
     (0.962285, [1, 3, 0, 2])
     """
 
-    def __init__(self, *, distance_form: str = "angular") -> None:
-        self.distance_form = distance_form
-
     @property
     def properties(self) -> IndexProperties:
         """What the index declares of itself with its present parameters."""
@@ -92,7 +83,7 @@ class PermutationProcrustes(UnitMapIndex):
             symmetric=True,
             invariances=INVARIANCES,
             self_similarity=1.0,
-            metric=METRIC_FORMS.get(self.distance_form),
+            metric="arccos(s)",
             cost="n p q, and an assignment of order max(p, q)^3 at worst",
             reference="Williams et al. 2021, NeurIPS",
         )
@@ -144,10 +135,6 @@ class SoftMatching(UnitMapIndex):
     unit_norm : bool, default=False
         Whether to scale every unit to unit variance first, so that correlations are matched: the mean correlation of
         matched units, where no unit is constant. Otherwise units count by their variance.
-    distance_form : {"chord", "angular"}, default="chord"
-        What :meth:`distance` gives: sqrt(2 - 2s), which is the soft matching distance of the representations scaled to
-        units of length 1 on average (root mean square), or the angle arccos(s). Both are metrics, also among
-        representations of different widths.
 
     Attributes
     ----------
@@ -173,9 +160,12 @@ class SoftMatching(UnitMapIndex):
     -----
     :meth:`transform` gives, in the place of each unit of y, the weighted mean of the units of X (less their means)
     moved there, ``(X - x_mean_) @ transport_ * n_features_y_in_``. :meth:`score` is the index of the rows given, less
-    the means of fit, under the learned plan. Constant units are zeros. The plan is exact and found on the host: by
-    linear assignment where the widths are equal or have a small common multiple, else by the linear program of p q
-    variables (:func:`scipy.optimize.linprog`), a second for 300 and 256 units and some for twice as many.
+    the means of fit, under the learned plan. :meth:`distance` is sqrt(2 - 2s), the soft matching distance of the
+    representations scaled to units of length 1 (root mean square): a metric, also among different widths.
+
+    Constant units are zeros. The plan is exact and found on the host: by linear assignment where the widths are equal
+    or have a small common multiple, else by the linear program of p q variables (:func:`scipy.optimize.linprog`), a
+    second for 300 and 256 units and some for twice as many.
 
     References
     ----------
@@ -196,9 +186,8 @@ class SoftMatching(UnitMapIndex):
      [0. 1. 2.]]
     """
 
-    def __init__(self, *, unit_norm: bool = False, distance_form: str = "chord") -> None:
+    def __init__(self, *, unit_norm: bool = False) -> None:
         self.unit_norm = unit_norm
-        self.distance_form = distance_form
 
     @property
     def _is_scaled(self) -> bool:  # type: ignore[override]
@@ -212,13 +201,12 @@ class SoftMatching(UnitMapIndex):
             symmetric=True,
             invariances=INVARIANCES,
             self_similarity=1.0,
-            metric=METRIC_FORMS.get(self.distance_form),
+            metric="sqrt(2 - 2s)",
             cost="n p q, and an assignment of order max(p, q)^3 or a linear program of p q variables",
             reference="Khosla & Williams 2024, UniReps",
         )
 
     def _check_params(self) -> None:
-        super()._check_params()
         _validation.check_flag("unit_norm", self.unit_norm)
 
     def _solve(self, gain: np.ndarray) -> tuple[np.ndarray, float]:
