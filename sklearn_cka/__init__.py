@@ -46,6 +46,7 @@ from sklearn_cka.indexes.unit_matching import (
     permutation_procrustes,
     soft_matching,
 )
+from sklearn_cka.inference import bootstrap, compare_similarities, jackknife, permutation_test
 from sklearn_cka.kernels import kernel_names, pairwise_kernel, register_kernel
 from sklearn_cka.layers import Layers
 from sklearn_cka.pairwise import SimilarityTable, compare_layers
@@ -103,10 +104,12 @@ __all__ = [
     "array_backend",
     "backend_names",
     "bandwidth_rule_names",
+    "bootstrap",
     "cca",
     "cka",
     "cknna",
     "compare_layers",
+    "compare_similarities",
     "correlation_match",
     "cycle_knn",
     "deconfounded_cka",
@@ -116,6 +119,7 @@ __all__ = [
     "hsic",
     "index_names",
     "jaccard_knn",
+    "jackknife",
     "kernel_alignment",
     "kernel_names",
     "linear_predictivity",
@@ -124,6 +128,7 @@ __all__ = [
     "normalized_bures_similarity",
     "pairwise_kernel",
     "permutation_procrustes",
+    "permutation_test",
     "permutation_z_scorer",
     "procrustes_distance",
     "procrustes_similarity",

@@ -65,7 +65,7 @@ def gram_row_products(A: Array, B: Array) -> RowProducts:
     xp = _arrays.namespace(A)
     if A.dtype != B.dtype:
         A, B = xp.astype(A, xp.float64), xp.astype(B, xp.float64)
-    rows = _host(xp.vecdot(A, B, axis=-1))
+    rows = _row_dots(A, B)
     return RowProducts(float(rows.sum()), rows, _host(_arrays.diagonal(A)) * _host(_arrays.diagonal(B)))
 
 
@@ -86,7 +86,7 @@ def feature_row_products(X: Array, Y: Array, *, debiased: bool) -> RowProducts:
     """
     xp = _arrays.namespace(X)
     squares_x, squares_y = _linalg.row_squares(X), _linalg.row_squares(Y)
-    rows = _quadratic_rows(X) if X is Y else _host(xp.vecdot(X @ (xp.matrix_transpose(X) @ Y), Y, axis=-1))
+    rows = _quadratic_rows(X) if X is Y else _row_dots(X @ (xp.matrix_transpose(X) @ Y), Y)
     d, e = _host(squares_x), _host(squares_y)
     if not debiased:
         return RowProducts(float(rows.sum()), rows, d * e)
@@ -106,7 +106,7 @@ def _quadratic_rows(X: Array) -> np.ndarray:
     xp = _arrays.namespace(X)
     S = xp.matrix_transpose(X) @ X
     if not _arrays.is_numpy(X) or X.shape[1] < _TRIANGULAR_WIDTH:
-        return _host(xp.vecdot(X @ S, X, axis=-1))
+        return _row_dots(X @ S, X)
     # x'Sx = x'(2U + D)x with the strict upper triangle U and the diagonal D of S: half a product.
     from scipy.linalg.blas import dtrmm, strmm
 
@@ -115,7 +115,14 @@ def _quadratic_rows(X: Array) -> np.ndarray:
     trmm = dtrmm if X.dtype == np.float64 else strmm
     # BLAS is column-major: (2U + D)' times X' from the left is X (2U + D).
     product = trmm(1.0, triangle.T, X.T, lower=1).T
-    return _host(xp.vecdot(product, X, axis=-1))
+    return _row_dots(product, X)
+
+
+def _row_dots(A: Array, B: Array) -> np.ndarray:
+    """Return the inner product of every row of A with that of B."""
+    if _arrays.is_numpy(A):
+        return np.einsum("ij,ij->i", A, B).astype(np.float64)
+    return _host(_arrays.namespace(A).vecdot(A, B, axis=-1))
 
 
 def _gram_times(X: Array, vector: np.ndarray) -> np.ndarray:

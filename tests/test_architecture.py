@@ -29,6 +29,7 @@ FLOORS = {
     "indexes": 4,
     "pairwise": 5,
     "compose": 6,
+    "inference": 6,
     "testing": 6,
     "selection": 7,
     "cli": 8,
