@@ -84,6 +84,7 @@ def feature_row_products(X: Array, Y: Array, *, debiased: bool) -> RowProducts:
     products : RowProducts
         As :func:`gram_row_products` of the centred matrices.
     """
+    X, Y = _arrays.same_precision(X, Y)
     xp = _arrays.namespace(X)
     squares_x, squares_y = _linalg.row_squares(X), _linalg.row_squares(Y)
     rows = _quadratic_rows(X) if X is Y else _row_dots(X @ (xp.matrix_transpose(X) @ Y), Y)
@@ -180,7 +181,7 @@ class FeatureRows:
     """The same for linear Gram matrices of centred features X (n, p) and Y (n, q), which are never made."""
 
     def __init__(self, X: Array, Y: Array, *, debiased: bool) -> None:
-        self._X, self._Y = X, Y
+        self._X, self._Y = X, Y = _arrays.same_precision(X, Y)
         self.own_a, self.own_b = _host(_linalg.row_squares(X)), _host(_linalg.row_squares(Y))
         self.debiased = debiased
 

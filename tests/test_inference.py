@@ -1,6 +1,7 @@
 """Standard errors, intervals and tests: against computing everything again, and against theory."""
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from sklearn_cka import (
     UndefinedSimilarityWarning,
     bootstrap,
     cka,
+    compare_layers,
     compare_similarities,
     get_index,
     hsic,
@@ -19,6 +21,7 @@ from sklearn_cka import (
     permutation_test,
     similarity,
 )
+from sklearn_cka.inference import adjust_pvalues, compare_tables, noise_ceiling, table_inference
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_cka.ChanceLevelWarning")
 
@@ -338,3 +341,167 @@ def test_index_may_be_an_instance_and_is_not_fitted():
     assert jackknife(index, X, y).statistic == pytest.approx(cka(X, y, debiased=True), rel=1e-12)
     assert not hasattr(index, "similarity_")
     assert hsic(X, y) == pytest.approx(jackknife(get_index("hsic"), X, y).statistic)
+
+
+def collections(n=60, dtype="float64"):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, 3))
+    a = {"one": X, "two": X[:, :2] + rng.standard_normal((n, 2))}
+    b = {"three": X + rng.standard_normal((n, 3)), "wide": rng.standard_normal((n, 100)), "four": X**3}
+    return tuple({name: array.astype(dtype) for name, array in side.items()} for side in (a, b))
+
+
+@pytest.mark.parametrize("sides", [1, 2])
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [
+        *CLOSED[:6],
+        ("hsic", {"debiased": True}),
+        ("angular_cka", {"debiased": True}),
+        ("distance_correlation", {}),
+        ("procrustes", {}),
+        ("linear_predictivity", {}),
+    ],
+)
+def test_table_has_the_standard_error_of_every_pair(name, params, sides):
+    a, b = collections(30)
+    b = b if sides == 2 else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        table = table_inference(a, b, name, **params)
+        plain = compare_layers(a, b, name, **params)
+        np.testing.assert_array_equal(table.values, plain.values)
+        for i, j in np.ndindex(table.shape):
+            if sides == 1 and i == j:
+                continue
+            X, y = list(a.values())[i], list((b or a).values())[j]
+            expected = jackknife(name, X, y, **params).standard_error
+            assert table.standard_error[i, j] == pytest.approx(expected, rel=1e-7)
+
+
+@pytest.mark.parametrize("form", ["auto", "gram", "feature"])
+@pytest.mark.parametrize("debiased", [False, True])
+def test_table_in_each_form_equals_pairs(backend, form, debiased):
+    a, b = ({k: backend.asarray(v) for k, v in side.items()} for side in collections(20))
+    table = table_inference(a, b, "cka", form=form, debiased=debiased, correction=None)
+    plain_a, plain_b = collections(20)
+    for i, j in np.ndindex(table.shape):
+        X, y = list(plain_a.values())[i], list(plain_b.values())[j]
+        one = jackknife("cka", X, y, debiased=debiased)
+        assert table.standard_error[i, j] == pytest.approx(one.standard_error, rel=1e-8)
+        test = permutation_test("cka", X, y, debiased=debiased, method="pearson3")
+        assert table.pvalue[i, j] == pytest.approx(test.pvalue, rel=1e-6, abs=1e-14)
+
+
+def test_table_of_groups_leaves_them_out_whole():
+    a, b = collections(30)
+    groups = np.arange(30) % 10
+    table = table_inference(a, b, debiased=True, groups=groups, test=None)
+    expected = jackknife("cka", a["two"], b["four"], debiased=True, groups=groups).standard_error
+    assert table.standard_error[1, 2] == pytest.approx(expected, rel=1e-9)
+    assert table.pvalue is None
+
+
+def test_table_of_resampled_pvalues_shares_the_permutations():
+    a, b = collections(30)
+    table = table_inference(a, b, test="resampled", n_resamples=49, random_state=7, correction=None)
+    expected = permutation_test("cka", a["two"], b["four"], n_resamples=49, random_state=7).pvalue
+    assert table.pvalue[1, 2] == expected
+    assert table_inference(a, b, "procrustes", standard_error=False).pvalue is None
+
+
+def test_symmetric_table_tests_every_pair_once():
+    a, b = collections(30)
+    layers = a | b
+    plain, holm = (table_inference(layers, debiased=True, correction=c) for c in (None, "holm"))
+    assert np.isnan(np.diagonal(holm.pvalue)).all()
+    np.testing.assert_array_equal(holm.pvalue, holm.pvalue.T)
+    upper = np.triu_indices(5, 1)
+    np.testing.assert_allclose(holm.pvalue[upper], adjust_pvalues(plain.pvalue[upper]), rtol=1e-12)
+    normal = table_inference(layers, debiased=True, correction=None, test="normal")
+    assert normal.pvalue[0, 3] == pytest.approx(
+        permutation_test("cka", layers["one"], layers["wide"], debiased=True, method="normal").pvalue
+    )
+
+
+def test_constant_layer_is_missing_alone():
+    a, b = collections(30)
+    b["dead"] = np.ones((30, 2))
+    with pytest.warns(UndefinedSimilarityWarning):
+        table = table_inference(a, b, debiased=True)
+    for values in (table.values, table.standard_error, table.pvalue):
+        assert np.isnan(values[:, 3]).all()
+        assert not np.isnan(values[:, :3]).any()
+
+
+def test_single_precision_table_agrees_with_double():
+    a, b = collections(40, "float32")
+    found = table_inference(a, b, debiased=True)
+    expected = table_inference(*collections(40), debiased=True)
+    np.testing.assert_allclose(found.standard_error, expected.standard_error, rtol=1e-4)
+    np.testing.assert_allclose(found.pvalue, expected.pvalue, rtol=1e-2, atol=1e-9)
+
+
+def test_tidy_frame_carries_errors_and_pvalues():
+    a, b = collections(30)
+    frame = table_inference(a, b, debiased=True).to_frame(tidy=True)
+    assert list(frame) == ["row", "column", "similarity", "chance", "standard_error", "pvalue"]
+    assert list(compare_layers(a, b, debiased=True).to_frame(tidy=True)) == ["row", "column", "similarity", "chance"]
+    line = frame.query("row == 'one' and column == 'four'")
+    expected = jackknife("cka", a["one"], b["four"], debiased=True).standard_error
+    assert line.standard_error.item() == pytest.approx(expected, rel=1e-9)
+
+
+def test_difference_of_tables_is_paired():
+    a, b = collections(30)
+    other = {name: X + np.random.default_rng(1).standard_normal(X.shape) for name, X in b.items()}
+    table = compare_tables((a, b), (a, other), debiased=True, correction=None)
+    one = compare_similarities("cka", (a["two"], b["four"]), (a["two"], other["four"]), debiased=True)
+    assert table.values[1, 2] == pytest.approx(one.statistic)
+    assert table.standard_error[1, 2] == pytest.approx(one.standard_error, rel=1e-8)
+    assert table.pvalue[1, 2] == pytest.approx(one.pvalue, rel=1e-6)
+    same = compare_tables(a, a)
+    assert (same.values == 0).all()
+    assert same.pvalue[0, 1] == 1.0
+    with pytest.raises(ValueError, match="need equal shapes"):
+        compare_tables(a, b)
+
+
+def test_adjusted_pvalues_by_their_definitions():
+    p = np.array([0.01, 0.02, np.nan, 0.03, 0.005])
+    # statsmodels 0.14: multipletests([.01, .02, .03, .005], method=...)
+    np.testing.assert_allclose(adjust_pvalues(p), [0.03, 0.04, np.nan, 0.04, 0.02])
+    np.testing.assert_allclose(adjust_pvalues(p, "bonferroni"), [0.04, 0.08, np.nan, 0.12, 0.02])
+    np.testing.assert_allclose(adjust_pvalues(p, "fdr_bh"), [0.02, 0.08 / 3, np.nan, 0.03, 0.02])
+    np.testing.assert_allclose(adjust_pvalues(p, "fdr_by"), np.array([0.02, 0.08 / 3, np.nan, 0.03, 0.02]) * 25 / 12)
+    with pytest.raises(ValueError, match=r"must lie in \[0, 1\]"):
+        adjust_pvalues([1.5])
+    with pytest.raises(ValueError, match="is square"):
+        adjust_pvalues([0.5], symmetric=True)
+
+
+def test_noise_ceiling_is_the_similarity_with_mean_matrices():
+    rng = np.random.default_rng(0)
+    truth = rng.standard_normal((40, 4))
+    repeats = [truth + rng.standard_normal((40, 4)) for _ in range(4)]
+    repeats[3] = np.hstack([repeats[3], rng.standard_normal((40, 2))])
+    H = np.eye(40) - 1 / 40
+    G = [H @ X @ X.T @ H for X in repeats]
+    G = [K / np.linalg.norm(K) for K in G]
+
+    def cosine(K, L):
+        return np.sum(K * L) / np.linalg.norm(K) / np.linalg.norm(L)
+
+    ceiling = noise_ceiling(repeats)
+    np.testing.assert_allclose(ceiling.upper_values, [cosine(K, sum(G)) for K in G])
+    np.testing.assert_allclose(ceiling.lower_values, [cosine(K, sum(G) - K) for K in G])
+    assert ceiling.lower == pytest.approx(ceiling.lower_values.mean())
+    by_features = noise_ceiling(repeats[:3], "procrustes", average="features")
+    assert by_features.upper_values[0] == pytest.approx(similarity(repeats[0], sum(repeats[:3]), "procrustes"))
+    assert by_features.lower_values[0] == pytest.approx(similarity(repeats[0], sum(repeats[1:3]), "procrustes"))
+    with pytest.raises(ValueError, match=r"widths \[4, 6\]"):
+        noise_ceiling(repeats, average="features")
+    with pytest.raises(ValueError, match="is for CKA with one kernel"):
+        noise_ceiling(repeats, "hsic")
+    with pytest.raises(ValueError, match="needs at least 2"):
+        noise_ceiling(repeats[:1])

@@ -1,6 +1,8 @@
 """Uncertainty of similarities: standard errors, intervals, tests against chance, comparisons, many tests at once."""
 
+from sklearn_cka.inference._ceiling import noise_ceiling
 from sklearn_cka.inference._intervals import bootstrap, jackknife
+from sklearn_cka.inference._multiplicity import adjust_pvalues
 from sklearn_cka.inference._results import (
     BootstrapResult,
     ConfidenceInterval,
@@ -9,6 +11,7 @@ from sklearn_cka.inference._results import (
     NoiseCeilingResult,
     PermutationTestResult,
 )
+from sklearn_cka.inference._tables import compare_tables, table_inference
 from sklearn_cka.inference._tests import compare_similarities, permutation_test
 
 __all__ = [
@@ -18,8 +21,12 @@ __all__ = [
     "JackknifeResult",
     "NoiseCeilingResult",
     "PermutationTestResult",
+    "adjust_pvalues",
     "bootstrap",
     "compare_similarities",
+    "compare_tables",
     "jackknife",
+    "noise_ceiling",
     "permutation_test",
+    "table_inference",
 ]

@@ -51,7 +51,13 @@ def make_pair(index: str | BaseIndex, X: Array, y: Array, params: dict[str, Any]
     made = get_index(index, **params)
     made._check_params()
     X_checked, y_checked, _ = made._check_data(X, y, None)
-    return (GramPair if has_closed_forms(made) else Pair)(made, X_checked, y_checked)
+    return make_checked_pair(made, X_checked, y_checked)
+
+
+def make_checked_pair(index: BaseIndex, X: Array, y: Array, embeddings: tuple[Any, Any] | None = None) -> Pair:
+    """Return the same of checked representations, which may be embedded already."""
+    kind = GramPair if has_closed_forms(index) else Pair
+    return kind(index, X, y, index._embed_pair(X, y, None) if embeddings is None else embeddings)
 
 
 def has_closed_forms(index: BaseIndex) -> bool:
@@ -77,12 +83,19 @@ class Pair:
         The index.
     X, y : array of shape (n_samples, ...)
         Checked representations.
+    embeddings : tuple
+        What the index makes of both.
     """
 
-    def __init__(self, index: BaseIndex, X: Array, y: Array) -> None:
+    def __init__(self, index: BaseIndex, X: Array, y: Array, embeddings: tuple[Any, Any]) -> None:
         self.index, self.X, self.y = index, X, y
         self.n_samples = int(X.shape[0])
-        self.a, self.b = index._embed_pair(X, y, None)
+        self.a, self.b = embeddings
+
+    @property
+    def value(self) -> float:
+        """The similarity, without a warning."""
+        return float(self.index.compare(self.a, self.b))
 
     @cached_property
     def statistic(self) -> float:

@@ -57,6 +57,10 @@ class SimilarityTable:
         Whether the values are similarities or distances, of which the smallest is the best.
     bounds : (float, float), default=None
         Least and greatest value that the index can take, where known; infinite where it has no bound.
+    standard_error : ndarray of shape (n_rows, n_columns), default=None
+        Standard error of every similarity, where `table_inference` computed it.
+    pvalue : ndarray of shape (n_rows, n_columns), default=None
+        p-value of every pair, adjusted for their number if that was asked for.
 
     Examples
     --------
@@ -93,6 +97,8 @@ class SimilarityTable:
     plan: object | None = None
     bounds: tuple[float, float] | None = None
     output: str = "similarity"
+    standard_error: np.ndarray | None = None
+    pvalue: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         values = _read_only(self.values, "values")
@@ -103,6 +109,13 @@ class SimilarityTable:
             raise ValueError(f"`n_samples` must be at least 1; got {self.n_samples}.")
         if chance.shape != shape:
             raise ValueError(f"`chance` must have the shape of `values`, {shape}; got {chance.shape}.")
+        for name in ("standard_error", "pvalue"):
+            further = getattr(self, name)
+            if further is not None:
+                further = _read_only(further, name)
+                if further.shape != shape:
+                    raise ValueError(f"`{name}` must have the shape of `values`, {shape}; got {further.shape}.")
+                object.__setattr__(self, name, further)
         row_names = _names(self.row_names, "row_names", shape[0])
         column_names = _names(self.column_names, "column_names", shape[1])
         if self.symmetric:
@@ -153,21 +166,24 @@ class SimilarityTable:
         -------
         DataFrame
             Rows are the layers of the first collection, columns those of the second. If `tidy`, the columns ``row``,
-            ``column``, ``similarity`` (``distance`` in a table of distances) and ``chance``, row by row.
+            ``column``, ``similarity`` (``distance`` in a table of distances) and ``chance``, row by row, and
+            ``standard_error`` and ``pvalue`` where the table has them.
         """
         import pandas as pd
 
         if not tidy:
             return pd.DataFrame(self.values.copy(), index=self.row_names, columns=self.column_names)
         n_rows, n_columns = self.shape
-        return pd.DataFrame(
-            {
-                "row": np.repeat(np.array(self.row_names, dtype=object), n_columns),
-                "column": np.tile(np.array(self.column_names, dtype=object), n_rows),
-                self.output: self.values.ravel(),
-                "chance": self.chance.ravel(),
-            }
-        )
+        columns = {
+            "row": np.repeat(np.array(self.row_names, dtype=object), n_columns),
+            "column": np.tile(np.array(self.column_names, dtype=object), n_rows),
+            self.output: self.values.ravel(),
+            "chance": self.chance.ravel(),
+        }
+        for name in ("standard_error", "pvalue"):
+            if getattr(self, name) is not None:
+                columns[name] = getattr(self, name).ravel()
+        return pd.DataFrame(columns)
 
     def best_match(self, *, exclude_self: bool = False) -> pd.DataFrame:
         """Return the most similar layer of the second collection for every layer of the first.
