@@ -2,6 +2,7 @@
 
 from sklearn_cka._backends import array_backend, backend_names, register_backend
 from sklearn_cka._bandwidths import bandwidth_rule_names, median_distance
+from sklearn_cka._layer_matching import benchmark_indexes, layer_matching
 from sklearn_cka.compose import PairedTransformer
 from sklearn_cka.display import SimilarityDisplay
 from sklearn_cka.exceptions import (
@@ -51,6 +52,7 @@ from sklearn_cka.kernels import kernel_names, pairwise_kernel, register_kernel
 from sklearn_cka.layers import Layers
 from sklearn_cka.pairwise import SimilarityTable, compare_layers
 from sklearn_cka.selection import permutation_z_scorer
+from sklearn_cka.spectrum import cka_spectrum, effective_dimension, within_class
 
 __version__ = "0.1.0"
 
@@ -104,9 +106,11 @@ __all__ = [
     "array_backend",
     "backend_names",
     "bandwidth_rule_names",
+    "benchmark_indexes",
     "bootstrap",
     "cca",
     "cka",
+    "cka_spectrum",
     "cknna",
     "compare_layers",
     "compare_similarities",
@@ -114,6 +118,7 @@ __all__ = [
     "cycle_knn",
     "deconfounded_cka",
     "distance_correlation",
+    "effective_dimension",
     "extract_layers",
     "get_index",
     "hsic",
@@ -122,6 +127,7 @@ __all__ = [
     "jackknife",
     "kernel_alignment",
     "kernel_names",
+    "layer_matching",
     "linear_predictivity",
     "median_distance",
     "mutual_knn",
@@ -143,4 +149,5 @@ __all__ = [
     "similarity",
     "soft_matching",
     "svcca",
+    "within_class",
 ]

@@ -30,6 +30,8 @@ FLOORS = {
     "pairwise": 5,
     "compose": 6,
     "inference": 6,
+    "_layer_matching": 6,
+    "spectrum": 6,
     "testing": 6,
     "selection": 7,
     "cli": 8,

@@ -95,6 +95,14 @@ def test_precomputed_gram_matrices_lose_rows_and_columns():
     np.testing.assert_allclose(aligned, jackknife("kernel_alignment", X, y).leave_one_out, rtol=1e-9)
 
 
+@pytest.mark.parametrize("scale", [1e-30, 1e20])
+def test_scale_of_the_data_is_that_of_hsic(scale):
+    X, y = pair(20)
+    plain, scaled = (jackknife("hsic", Z, y, debiased=True) for Z in (X, scale * X))
+    assert scaled.standard_error == pytest.approx(plain.standard_error * scale**2, rel=1e-9)
+    np.testing.assert_allclose(scaled.leave_one_out, plain.leave_one_out * scale**2, rtol=1e-9)
+
+
 def test_large_offset_and_single_precision_keep_the_standard_error():
     X, y = pair(60)
     expected = jackknife("cka", X, y, debiased=True).standard_error

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn import get_config
 from sklearn.utils.parallel import Parallel, delayed
 
-from sklearn_cka import _arrays, _permutation, _resampling
+from sklearn_cka import _arrays, _linalg, _permutation, _resampling
 from sklearn_cka._arrays import Array
 from sklearn_cka._validation import too_few_samples
 from sklearn_cka.exceptions import warn
@@ -268,7 +268,8 @@ def normalize_many(
     undefined = (self_a <= 0.0) | (self_b <= 0.0)
     if type(index).normalize is HSIC.normalize:
         pairs = n * (n - 3.0) if index._is_debiased else (n - 1.0) ** 2
-        return np.where(undefined, 0.0, inner / pairs * a.scale * b.scale)
+        values = _linalg.scale_by_power_of_two(inner / pairs * a.scale * b.scale, a.exponent + b.exponent)
+        return np.where(undefined, 0.0, values)
     with np.errstate(invalid="ignore", divide="ignore"):
         cosine = np.where(undefined, math.nan, inner / np.sqrt(self_a) / np.sqrt(self_b))
     passes = (np.abs(cosine) > 1.0) & (np.abs(cosine) <= 1.0 + 64 * max(a.eps, b.eps))
