@@ -31,7 +31,7 @@ from sklearn_cka.indexes.distance_correlation import DistanceCorrelation
 from sklearn_cka.indexes.hsic import HSIC
 
 # Products of features cost less than those of Gram matrices for resamples while (p + q)^2 is below this times n.
-_FEATURE_FACTOR = 4.0
+_FEATURE_FACTOR = 1.0
 # n x n matrices that the resampling of Gram matrices holds at a time.
 _MATRICES = 6
 # Arrays of shape (n, batch) that one batch of resamples holds at a time.
