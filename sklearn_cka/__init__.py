@@ -11,7 +11,7 @@ from sklearn_cka.exceptions import (
     SimilarityWarning,
     UndefinedSimilarityWarning,
 )
-from sklearn_cka.extract import extract_layers
+from sklearn_cka.extract import extract_layers, iter_layers
 from sklearn_cka.indexes._base import BaseIndex, IndexProperties, WeightedIndex
 from sklearn_cka.indexes._registry import get_index, index_names, register_index, similarity
 from sklearn_cka.indexes.angular_cka import AngularCKA
@@ -123,6 +123,7 @@ __all__ = [
     "get_index",
     "hsic",
     "index_names",
+    "iter_layers",
     "jaccard_knn",
     "jackknife",
     "kernel_alignment",

@@ -11,6 +11,10 @@ __all__ = [
 ]
 
 
+# A function chosen by the type of its argument is called out of functools.
+_INSIDE = ("sklearn_cka", "functools")
+
+
 class SimilarityWarning(UserWarning):
     """Base class of every warning about the meaning of a similarity value."""
 
@@ -27,10 +31,10 @@ class ChanceLevelWarning(SimilarityWarning):
     """Most of the value would be there without any correspondence between the rows."""
 
 
-def warn(warning: SimilarityWarning) -> None:
+def warn(warning: Warning) -> None:
     """Issue a warning at the line of the first caller outside this package."""
     depth, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "sklearn_cka":
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _INSIDE:
         frame = frame.f_back
         depth += 1
     warnings.warn(warning, stacklevel=depth)

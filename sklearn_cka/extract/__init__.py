@@ -4,6 +4,6 @@ Each library of models has one module here, which registers a function on the mo
 """
 
 from sklearn_cka.extract import _sklearn_models  # noqa: F401  (registers its model types)
-from sklearn_cka.extract._dispatch import extract_layers, select_layers
+from sklearn_cka.extract._dispatch import extract_layers, iter_layers, select_layers
 
-__all__ = ["extract_layers", "select_layers"]
+__all__ = ["extract_layers", "iter_layers", "select_layers"]

@@ -2,23 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import importlib
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import singledispatch
 from typing import Any
 
+from sklearn_cka._arrays import is_array
 from sklearn_cka.layers import Layers
 
-__all__ = ["extract_layers", "select_layers"]
+__all__ = ["extract_layers", "iter_layers", "select_layers"]
+
+# Classes of libraries that need not be installed, by their full names, and the modules here that register functions
+# for them. A model of such a class can only exist once its library is imported, so that a look at the names of its
+# bases, which imports nothing, tells when the module here has to be.
+LIBRARIES = {
+    "torch.nn.modules.module.Module": "sklearn_cka.extract._torch",
+    "torch.export.exported_program.ExportedProgram": "sklearn_cka.extract._torch",
+}
+
+
+def register_library_of(model: Any) -> bool:
+    """Import what registers functions for the classes of `model`; False if there is nothing left to import."""
+    names = {f"{cls.__module__}.{cls.__qualname__}" for cls in type(model).__mro__}
+    missing = {LIBRARIES[name] for name in LIBRARIES.keys() & names} - sys.modules.keys()
+    for module in missing:
+        importlib.import_module(module)
+    return bool(missing)
 
 
 @singledispatch
-def extract_layers(model: Any, X: Any, *, layers: str | Iterable[str] | None = None, **options: Any) -> Layers:
+def extract_layers(model: Any, X: Any, layers: Any = None, **options: Any) -> Layers:
     """Run a fitted model on `X` and return what its layers, or steps, make of every row.
 
     The function to run is chosen by the type of `model`
-    (:func:`functools.singledispatch`). Models of scikit-learn that are known:
+    (:func:`functools.singledispatch`). Models of torch and transformers have options of their
+    own, which the page :doc:`/extract` describes. Models of scikit-learn that are known:
 
     ===================================  =====================================================
     model                                layers
@@ -48,10 +69,14 @@ def extract_layers(model: Any, X: Any, *, layers: str | Iterable[str] | None = N
         The fitted model.
     X : array-like of shape (n_samples, n_features)
         The rows to run the model on, checked by the model's own rules: number and names of
-        the features, missing values, sparse matrices where it takes them.
+        the features, missing values, sparse matrices where it takes them. A torch model takes
+        tensors, arrays, a dict of keyword inputs, a tuple of positional inputs, a ``Dataset``,
+        or a ``DataLoader`` whose order is fixed.
     layers : str, iterable of str, or None, default=None
         The layers to return: names, or patterns as of :mod:`fnmatch`, such as
         ``"hidden_*"``, in the order wanted. ``None`` is all of them, in the order of the model.
+        Of a torch model also module types, or a function of name and module; ``None`` is all
+        modules without modules inside, and the order is that in which they are called.
     **options : dict
         Further options of the model type's function.
 
@@ -100,6 +125,8 @@ def extract_layers(model: Any, X: Any, *, layers: str | Iterable[str] | None = N
     >>> list(extract_layers(model, X, layers="p*"))
     ['pca']
     """
+    if register_library_of(model):
+        return extract_layers(model, X, layers=layers, **options)
     raise TypeError(
         f"extract_layers does not know models of type {type(model).__module__}.{type(model).__qualname__}. "
         f"Known types: {', '.join(_known_types())}. A fitted scikit-learn transformer or predictor is known inside "
@@ -108,12 +135,70 @@ def extract_layers(model: Any, X: Any, *, layers: str | Iterable[str] | None = N
     )
 
 
+@singledispatch
+def iter_layers(model: Any, X: Any, layers: Any = None, *, batch_size: int = 64, **options: Any) -> Iterator[Layers]:
+    """Run a fitted model on `X` batch by batch and yield the layers of each batch, keeping none.
+
+    For what is computed from batches, and for rows whose activations fit nowhere. A generator
+    that is abandoned leaves nothing behind on the model.
+
+    Parameters
+    ----------
+    model : object
+        The fitted model, of a type that :func:`extract_layers` knows.
+    X : array-like of shape (n_samples, n_features)
+        The rows, as of :func:`extract_layers`.
+    layers : str, iterable of str, or None, default=None
+        The layers, as of :func:`extract_layers`.
+    batch_size : int, default=64
+        Rows per batch; the last batch may be smaller. Of a ``DataLoader`` it is the loader's.
+    **options : dict
+        Further options of the model type's function.
+
+    Yields
+    ------
+    Layers
+        The layers of the next rows.
+
+    Raises
+    ------
+    TypeError
+        If there is no function for the type of `model`, or `X` cannot be cut into rows.
+    ValueError
+        If `batch_size` is not at least 1, or for the reasons of :func:`extract_layers`.
+
+    See Also
+    --------
+    extract_layers : The layers of all rows at once.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.neural_network import MLPClassifier
+    >>> from sklearn_cka import iter_layers
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = MLPClassifier((8,), max_iter=2000, random_state=0).fit(X, y)
+    >>> [layers.n_rows for layers in iter_layers(model, X, batch_size=64)]
+    [64, 64, 22]
+    """
+    if register_library_of(model):
+        return iter_layers(model, X, layers=layers, batch_size=batch_size, **options)
+    if isinstance(batch_size, bool) or int(batch_size) != batch_size or batch_size < 1:
+        raise ValueError(f"batch_size must be a whole number of at least 1, got {batch_size!r}.")
+    if not (is_array(X) or hasattr(X, "iloc")):
+        raise TypeError(f"X must be an array or a frame, to be cut into batches; got {type(X).__name__}.")
+    rows = X.iloc if hasattr(X, "iloc") else X
+    starts = range(0, len(X), batch_size)
+    return (extract_layers(model, rows[i : i + batch_size], layers=layers, **options) for i in starts)
+
+
 def _known_types() -> list[str]:
     return sorted(cls.__name__ for cls in extract_layers.registry if cls is not object)
 
 
 def has_extractor(model: Any) -> bool:
     """Whether a function is registered for the type of `model`."""
+    register_library_of(model)
     return extract_layers.dispatch(type(model)) is not extract_layers.dispatch(object)
 
 
