@@ -20,6 +20,7 @@ __all__ = ["extract_layers", "iter_layers", "select_layers"]
 # bases, which imports nothing, tells when the module here has to be.
 LIBRARIES = {
     "torch.nn.modules.module.Module": "sklearn_cka.extract._torch",
+    "transformers.modeling_utils.PreTrainedModel": "sklearn_cka.extract._transformers",
     "torch.export.exported_program.ExportedProgram": "sklearn_cka.extract._torch",
 }
 
