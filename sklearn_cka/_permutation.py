@@ -239,13 +239,14 @@ class PermutedGram:
         if _arrays.is_numpy(A):
             # Rows of a block against the columns from the block on: the lower triangle is that again.
             self._blocks = [(rows, _doubled(A, rows)) for rows in _linalg.blocks(A.shape[0], _GATHER_ROWS)]
-            self._rows = np.empty((_GATHER_ROWS, A.shape[0]), dtype=A.dtype)
-            self._gathered = np.empty(_GATHER_ROWS * A.shape[0], dtype=A.dtype)
 
     def products(self, orders: Iterable[np.ndarray]) -> np.ndarray:
         """Return <A, B[order][:, order]> for every permutation."""
         if _arrays.is_numpy(self._A):
-            return np.array([self._numpy_product(order) for order in orders])
+            n = self._A.shape[0]
+            # Of this call alone: several threads may permute the same matrices.
+            rows, gathered = np.empty((_GATHER_ROWS, n), self._A.dtype), np.empty(_GATHER_ROWS * n, self._A.dtype)
+            return np.array([self._numpy_product(order, rows, gathered) for order in orders])
         xp = _arrays.namespace(self._A)
         values = []
         for order in orders:
@@ -253,13 +254,13 @@ class PermutedGram:
             values.append(_linalg.inner(self._A, xp.take(xp.take(self._B, rows, axis=0), rows, axis=1)))
         return np.array(values)
 
-    def _numpy_product(self, order: np.ndarray) -> float:
+    def _numpy_product(self, order: np.ndarray, row_buffer: np.ndarray, buffer: np.ndarray) -> float:
         total = 0.0
         # mode="clip" spares the copy by which mode="raise" protects the buffer; a permutation has nothing to clip.
         for rows, doubled in self._blocks:
             m = rows.stop - rows.start
-            taken = np.take(self._B, order[rows], axis=0, out=self._rows[:m], mode="clip")
-            out = self._gathered[: doubled.size].reshape(doubled.shape)
+            taken = np.take(self._B, order[rows], axis=0, out=row_buffer[:m], mode="clip")
+            out = buffer[: doubled.size].reshape(doubled.shape)
             np.take(taken, order[rows.start :], axis=1, out=out, mode="clip")
             total += float(np.vdot(doubled, out))
         return total

@@ -21,7 +21,7 @@ from sklearn_cka import (
     permutation_test,
     similarity,
 )
-from sklearn_cka.inference import adjust_pvalues, compare_tables, noise_ceiling, table_inference
+from sklearn_cka.inference import _pairs, adjust_pvalues, compare_tables, noise_ceiling, table_inference
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_cka.ChanceLevelWarning")
 
@@ -133,10 +133,12 @@ def hsic_of_counts(K, L, w):
     return np.average(values, weights=[np.prod(w[list(t)]) for t in quadruples])
 
 
-@pytest.mark.parametrize("form", ["gram", "auto"])
-def test_bootstrap_leaves_out_pairs_of_copies(form):
+@pytest.mark.parametrize("feature_rows", [0, 500])
+def test_bootstrap_leaves_out_pairs_of_copies(feature_rows, monkeypatch):
+    monkeypatch.setattr(_pairs, "_FEATURE_ROWS", feature_rows)
+    monkeypatch.setattr(_pairs, "_FEATURE_FACTOR", 10.0)
     X, y = pair(8, 2, 3)
-    result = bootstrap("cka", X, y, debiased=True, n_resamples=5, method="percentile", random_state=3, form=form)
+    result = bootstrap("cka", X, y, debiased=True, n_resamples=5, method="percentile", random_state=3)
     rng = np.random.default_rng(3)
     drawn = rng.integers(8, size=(8, 5))
     K, L = X @ X.T, y @ y.T
@@ -234,6 +236,13 @@ def test_closed_form_moments_are_those_of_all_permutations(debiased):
     assert normal.pvalue == pytest.approx(stats.norm.sf(result.z_score))
 
 
+@pytest.mark.parametrize("name", ["cka", "hsic", "procrustes", "rsa"])
+def test_threads_change_no_permutation(name):
+    X, y = pair(30, 20, 20)
+    one, two = (permutation_test(name, X, y, n_resamples=9, random_state=0, n_jobs=jobs) for jobs in (None, 2))
+    np.testing.assert_array_equal(one.null_distribution, two.null_distribution)
+
+
 def test_hsic_and_cka_have_the_same_closed_form_test():
     X, y = pair(20, noise=20)
     p = permutation_test("cka", X, y, method="pearson3").pvalue
@@ -282,14 +291,12 @@ def test_intervals_of_debiased_cka_cover_the_population_value():
     for trial in range(trials):
         X = rng.standard_normal((100, 3))
         y = X @ A + rng.standard_normal((100, 3))
-        for name, interval in [
-            ("jackknife", jackknife("cka", X, y, debiased=True).confidence_interval),
-            (
-                "bootstrap",
-                bootstrap("cka", X, y, debiased=True, n_resamples=399, random_state=trial).confidence_interval,
-            ),
-        ]:
-            covered[name] += interval.low <= truth <= interval.high
+        intervals = {
+            "jackknife": jackknife("cka", X, y, debiased=True),
+            "bootstrap": bootstrap("cka", X, y, debiased=True, n_resamples=199, random_state=trial),
+        }
+        for name, result in intervals.items():
+            covered[name] += result.confidence_interval.low <= truth <= result.confidence_interval.high
     # Binomial(200, 0.95) is below 0.905 once in two hundred times.
     assert 0.905 <= covered["jackknife"] / trials <= 0.99
     assert 0.905 <= covered["bootstrap"] / trials <= 0.99

@@ -16,6 +16,7 @@ import numpy as np
 from scipy import stats
 
 from sklearn_cka import bootstrap, cka, jackknife, permutation_test
+from sklearn_cka.inference import ConfidenceInterval
 
 INDEPENDENT = [(30, 2), (30, 30), (30, 300), (100, 10), (100, 1000), (300, 30), (1000, 2), (1000, 100)]
 
@@ -93,11 +94,10 @@ def coverage(trials, n_resamples):
                 "jackknife": jackknife("cka", X, Y, debiased=True).confidence_interval,
                 "biased": jackknife("cka", X, Y).confidence_interval,
             }
-            for method in ("bca", "percentile"):
-                result = bootstrap(
-                    "cka", X, Y, debiased=True, method=method, n_resamples=n_resamples, random_state=trial
-                )
-                intervals[method] = result.confidence_interval
+            result = bootstrap("cka", X, Y, debiased=True, n_resamples=n_resamples, random_state=trial)
+            intervals["bca"] = result.confidence_interval
+            limits = np.quantile(result.bootstrap_distribution, [0.025, 0.975])
+            intervals["percentile"] = ConfidenceInterval(*limits)
             for method, interval in intervals.items():
                 held[method] += interval.low <= truth <= interval.high
         shares = {method: count / trials for method, count in held.items()}

@@ -7,12 +7,13 @@ each anew.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property, singledispatch
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 from sklearn import get_config
 from sklearn.utils.parallel import Parallel, delayed
 
@@ -32,6 +33,8 @@ from sklearn_cka.indexes.hsic import HSIC
 
 # Products of features cost less than those of Gram matrices for resamples while (p + q)^2 is below this times n.
 _FEATURE_FACTOR = 1.0
+# Below this many rows the calls for every resample cost more than the products of all.
+_FEATURE_ROWS = 500
 # n x n matrices that the resampling of Gram matrices holds at a time.
 _MATRICES = 6
 # Arrays of shape (n, batch) that one batch of resamples holds at a time.
@@ -122,15 +125,16 @@ class Pair:
         rows = (np.repeat(np.arange(self.n_samples), counts.astype(int)) for counts in W.T)
         return np.array([self._value_of_rows(drawn) for drawn in rows])
 
-    def permuted(self, orders: Iterable[np.ndarray]) -> np.ndarray:
+    def permuted(self, orders: Sequence[np.ndarray], n_jobs: int | None = None) -> np.ndarray:
         """Return the similarity for every order of the rows of y."""
-        values = []
-        for order in orders:
+
+        def value(order: np.ndarray) -> float:
             moved = permute_rows(self.b, order)
             if moved is None:
                 moved = self.index.embed_y(self._rows(self.y, order, self._is_square[1]))
-            values.append(self.index.compare(self.a, moved))
-        return np.array(values)
+            return float(self.index.compare(self.a, moved))
+
+        return np.array(Parallel(n_jobs=n_jobs, prefer="threads")(delayed(value)(order) for order in orders))
 
     @property
     def _is_square(self) -> tuple[bool, bool]:
@@ -222,9 +226,10 @@ class GramPair(Pair):
             return False
         width = self.a.features.shape[1] + self.b.features.shape[1]
         too_large = _MATRICES * 8 * self.n_samples**2 > get_config()["working_memory"] * 2**20
-        return bool(width**2 < _FEATURE_FACTOR * self.n_samples) or (too_large and width < self.n_samples)
+        narrow = self.n_samples > _FEATURE_ROWS and width**2 < _FEATURE_FACTOR * self.n_samples
+        return narrow or (too_large and width < self.n_samples)
 
-    def permuted(self, orders: Iterable[np.ndarray]) -> np.ndarray:
+    def permuted(self, orders: Sequence[np.ndarray], n_jobs: int | None = None) -> np.ndarray:
         """Return the similarity for every order of the rows of y."""
         debiased = self.index._is_debiased
         x, y = self.a.features, self.b.features
@@ -234,8 +239,11 @@ class GramPair(Pair):
             permutable = _permutation.PermutedFeatures(x, y, debiased=debiased)
         else:
             permutable = _permutation.PermutedGram(self.a.gram, self.b.gram)
-        inner = permutable.products(orders)
-        return self._of_inner(inner)
+        step = -(-len(orders) // effective_n_jobs(n_jobs))
+        parts = Parallel(n_jobs=n_jobs, prefer="threads")(
+            delayed(permutable.products)(orders[chunk]) for chunk in _linalg.blocks(len(orders), step)
+        )
+        return self._of_inner(np.concatenate(parts))
 
     def _of_inner(self, inner: np.ndarray) -> np.ndarray:
         """Return the similarities of inner products of the same two matrices, rows in other orders."""

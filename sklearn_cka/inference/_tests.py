@@ -41,6 +41,7 @@ def permutation_test(
     groups: Any = None,
     stratify: Any = None,
     random_state: Any = None,
+    n_jobs: int | None = None,
     **params: Any,
 ) -> PermutationTestResult:
     """Test whether two representations are more similar than their rows in random order would be.
@@ -70,6 +71,8 @@ def permutation_test(
         Labels of strata, within which rows or groups are permuted.
     random_state : int, RandomState, Generator or None, default=None
         Source of the permutations.
+    n_jobs : int, default=None
+        Threads that permute.
     **params
         Parameters of the index.
 
@@ -119,7 +122,7 @@ def permutation_test(
         raise ValueError("No two rows or groups can change places: groups must have the same number of rows to do so.")
     rng = check_generator(random_state)
     orders = [_resampling.random_order(n, rng, groups=codes, strata=strata) for _ in range(n_resamples)]
-    return summarize_null(pair.statistic, defined_only(pair.permuted(orders), "permutations"), alternative)
+    return summarize_null(pair.statistic, defined_only(pair.permuted(orders, n_jobs), "permutations"), alternative)
 
 
 def summarize_null(statistic: float, null: np.ndarray, alternative: str) -> PermutationTestResult:
