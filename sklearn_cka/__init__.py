@@ -50,7 +50,7 @@ from sklearn_cka.indexes.unit_matching import (
 from sklearn_cka.inference import bootstrap, compare_similarities, jackknife, permutation_test
 from sklearn_cka.kernels import kernel_names, pairwise_kernel, register_kernel
 from sklearn_cka.layers import Layers
-from sklearn_cka.pairwise import SimilarityTable, compare_layers
+from sklearn_cka.pairwise import SimilarityTable, compare_layers, compare_models
 from sklearn_cka.selection import permutation_z_scorer
 from sklearn_cka.spectrum import cka_spectrum, effective_dimension, within_class
 
@@ -113,6 +113,7 @@ __all__ = [
     "cka_spectrum",
     "cknna",
     "compare_layers",
+    "compare_models",
     "compare_similarities",
     "correlation_match",
     "cycle_knn",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import singledispatch
 from itertools import chain
 from typing import Any
 
@@ -18,7 +19,7 @@ from sklearn_cka import exceptions
 from sklearn_cka.extract import _sinks
 from sklearn_cka.extract._dispatch import extract_layers, iter_layers, register_library_of
 from sklearn_cka.extract._torch_adapt import Adapter
-from sklearn_cka.extract._torch_data import Batch, Source, make_source
+from sklearn_cka.extract._torch_data import Batch, Drawn, Source, make_batch, make_source
 from sklearn_cka.extract._torch_hooks import Recorder
 from sklearn_cka.extract._torch_layers import choose_targets, unwrap
 from sklearn_cka.layers import Layers
@@ -38,6 +39,7 @@ class Extraction:
         model: nn.Module,
         layers: Any = None,
         *,
+        inputs: Callable[[Any], Any] | None = None,
         device: torch.device | str | None = None,
         flatten: str = "flatten",
         channels: str = "auto",
@@ -50,7 +52,8 @@ class Extraction:
         out: str | os.PathLike[str] | None = None,
         out_device: torch.device | str | None = None,
     ) -> None:
-        self.model = unwrap(model)
+        self.model = model
+        self.inputs = inputs
         self._targets = choose_targets(self.model, layers)
         self._is_default = layers is None
         self._adapter = Adapter(
@@ -68,14 +71,10 @@ class Extraction:
             raise ValueError("out_device is for layers kept in memory (out=None); a file lies on no device.")
         self._out_device = torch.device(out_device or "cpu")
         self._device = None if device is None else torch.device(device)
+        self._float_type = next((p.dtype for p in model.parameters() if p.is_floating_point()), None)
         self._names: list[str] | None = None
-        self._n_seen = 0
+        self.n_seen = 0
         self._stack = ExitStack()
-
-    @property
-    def float_type(self) -> torch.dtype | None:
-        """The type of the model's first floating-point parameter."""
-        return next((p.dtype for p in self.model.parameters() if p.is_floating_point()), None)
 
     def __enter__(self) -> Extraction:
         self._device = self._stack.enter_context(_placed(self.model, self._device))
@@ -86,8 +85,11 @@ class Extraction:
         if kind is not None:
             self._sink.discard()
 
-    def matrices(self, batch: Batch) -> dict[str, torch.Tensor]:
+    def matrices(self, drawn: Drawn) -> dict[str, torch.Tensor]:
         """Run the model on a batch and return the matrix of every layer."""
+        return self._matrices(make_batch(drawn, self.inputs, self._float_type))
+
+    def _matrices(self, batch: Batch) -> dict[str, torch.Tensor]:
         found: dict[str, torch.Tensor] = {}
 
         def receive(name: str, matrix: torch.Tensor) -> None:
@@ -96,10 +98,11 @@ class Extraction:
         self._run(batch, receive, found)
         return found
 
-    def feed(self, batch: Batch, n_rows: int | None) -> None:
+    def feed(self, drawn: Drawn, n_rows: int | None) -> None:
         """Run the model on a batch of the `n_rows` rows in all (None: not known) and store its layers."""
+        batch = make_batch(drawn, self.inputs, self._float_type)
         if self._names is None:
-            first = self.matrices(batch)
+            first = self._matrices(batch)
             self._sink.prepare(self._shapes(first, batch.n_rows, n_rows))
             for name, matrix in first.items():
                 self._sink.write(name, matrix)
@@ -119,14 +122,14 @@ class Extraction:
     def _run(self, batch: Batch, receive: Callable[[str, torch.Tensor], None], found: dict[str, Any]) -> None:
         assert self._device is not None
         moved = batch.to(self._device)
-        self._adapter.begin(self._n_seen, moved)
+        self._adapter.begin(self.n_seen, moved)
         self._recorder.run(moved, receive)
         if self._names is None:
             self._check_first(list(found))
             self._names = list(found)
         elif list(found) != self._names:
             self._refuse_change(list(found))
-        self._n_seen += batch.n_rows
+        self.n_seen += batch.n_rows
 
     def _cast(self, matrix: torch.Tensor) -> torch.Tensor:
         return matrix.to(device=self._out_device, dtype=self._dtype or matrix.dtype)
@@ -175,20 +178,20 @@ class Extraction:
         changed = sorted(set(found) ^ set(self._names))
         raise ValueError(
             f"Layer{'s' if len(changed) > 1 else ''} {_shown(changed)} ran in some batches and not, or not as often, "
-            f"in others (seen in the batch that starts at row {self._n_seen}): its rows would not pair up. The model's "
+            f"in others (seen in the batch that starts at row {self.n_seen}): its rows would not pair up. The model's "
             "path depends on its data; choose layers that always run."
             if changed
-            else f"The layers ran in another order in the batch that starts at row {self._n_seen}."
+            else f"The layers ran in another order in the batch that starts at row {self.n_seen}."
         )
 
     def finish(self, source: Source) -> Layers:
         """Return the layers stored, after the last batch."""
         if self._names is None:
             raise ValueError("The data gave no batch.")
-        if source.n_rows is not None and self._n_seen != source.n_rows:
-            raise ValueError(f"The data gave {self._n_seen} rows where {source.n_rows} were expected.")
+        if source.n_rows is not None and self.n_seen != source.n_rows:
+            raise ValueError(f"The data gave {self.n_seen} rows where {source.n_rows} were expected.")
         layers = self._sink.finish()
-        labels = self._adapter.labels(source.labels, self._n_seen)
+        labels = self._adapter.labels(source.labels, self.n_seen)
         return Layers._of(dict(layers), labels)
 
 
@@ -231,38 +234,51 @@ def _shown(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:_NAMES_SHOWN])) + more
 
 
-def run_all(extractions: Sequence[Extraction], source: Source, *, verbose: int) -> list[Layers]:
+@singledispatch
+def prepare(model: nn.Module, layers: Any, options: dict[str, Any]) -> tuple[nn.Module, Any, dict[str, Any]]:
+    """Return the module to run, its layers and options; other libraries register what their models need."""
+    return model, layers, options
+
+
+def _extraction(model: nn.Module, layers: Any, options: dict[str, Any]) -> Extraction:
+    model = unwrap(model)
+    register_library_of(model)
+    model, layers, options = prepare(model, layers, options)
+    return Extraction(model, layers, **options)
+
+
+def extract_together(
+    models: Sequence[nn.Module],
+    X: Any,
+    layers: Sequence[Any],
+    options: Sequence[dict[str, Any]],
+    *,
+    batch_size: int | None,
+    verbose: int,
+) -> list[Layers]:
     """Send every batch through all models before the next one is drawn, and return the layers of each."""
+    extractions = [_extraction(*each) for each in zip(models, layers, options, strict=True)]
+    takes_lists = all(extraction.inputs is not None for extraction in extractions)
+    source = make_source(X, batch_size=batch_size, takes_lists=takes_lists)
     with ExitStack() as stack:
         for extraction in extractions:
             stack.enter_context(extraction)
         progress = stack.enter_context(_progress(source.n_rows, verbose))
-        for batch in source.batches():
+        n_seen = 0
+        for drawn in source.batches():
             for extraction in extractions:
-                extraction.feed(batch, source.n_rows)
-            progress.update(batch.n_rows)
+                extraction.feed(drawn, source.n_rows)
+            progress.update(extractions[0].n_seen - n_seen)
+            n_seen = extractions[0].n_seen
         return [extraction.finish(source) for extraction in extractions]
 
 
 @extract_layers.register(nn.Module)
-def module_layers(
-    model: nn.Module,
-    X: Any,
-    layers: Any = None,
-    *,
-    batch_size: int | None = None,
-    inputs: Callable[[Any], Any] | None = None,
-    verbose: int = 1,
-    **options: Any,
+def _module_layers(
+    model: nn.Module, X: Any, layers: Any = None, *, batch_size: int | None = None, verbose: int = 1, **options: Any
 ) -> Layers:
     """Return what the modules of a torch model make of every row."""
-    inner = unwrap(model)
-    if register_library_of(inner) or inner is not model:
-        # Models of other libraries are torch models too, and have functions of their own.
-        return extract_layers(inner, X, layers, batch_size=batch_size, inputs=inputs, verbose=verbose, **options)
-    extraction = Extraction(model, layers, **options)
-    source = make_source(X, batch_size=batch_size, inputs=inputs, float_type=extraction.float_type)
-    (found,) = run_all([extraction], source, verbose=verbose)
+    (found,) = extract_together([model], X, [layers], [options], batch_size=batch_size, verbose=verbose)
     return found
 
 
@@ -276,36 +292,23 @@ def _exported_layers(model: ExportedProgram, X: Any, layers: Any = None, **optio
 
 
 @iter_layers.register(nn.Module)
-def module_batches(
-    model: nn.Module,
-    X: Any,
-    layers: Any = None,
-    *,
-    batch_size: int | None = None,
-    inputs: Callable[[Any], Any] | None = None,
-    verbose: int = 1,
-    **options: Any,
+def _module_batches(
+    model: nn.Module, X: Any, layers: Any = None, *, batch_size: int | None = None, verbose: int = 1, **options: Any
 ) -> Iterator[Layers]:
     """Yield the layers of one batch after another."""
-    inner = unwrap(model)
-    if register_library_of(inner) or inner is not model:
-        options |= {"batch_size": batch_size, "inputs": inputs, "verbose": verbose}
-        yield from iter_layers(inner, X, layers, **options)
-        return
     for name in ("out", "out_device"):
         if options.get(name) is not None:
             raise ValueError(f"{name} is for extract_layers; iter_layers keeps nothing.")
-    extraction = Extraction(model, layers, **options)
-    source = make_source(X, batch_size=batch_size, inputs=inputs, float_type=extraction.float_type)
-    n_seen = 0
+    extraction = _extraction(model, layers, options)
+    source = make_source(X, batch_size=batch_size, takes_lists=extraction.inputs is not None)
     with extraction, _progress(source.n_rows, verbose) as progress:
-        for batch in source.batches():
-            arrays = extraction.matrices(batch)
-            labels = None if source.labels is None else source.labels[n_seen : n_seen + batch.n_rows]
-            n_seen += batch.n_rows
-            same_rows = all(len(array) == batch.n_rows for array in arrays.values())
+        for drawn in source.batches():
+            start = extraction.n_seen
+            arrays = extraction.matrices(drawn)
+            labels = None if source.labels is None else source.labels[start : extraction.n_seen]
+            same_rows = all(len(array) == extraction.n_seen - start for array in arrays.values())
             yield Layers._of(arrays, labels if same_rows else None)
-            progress.update(batch.n_rows)
+            progress.update(extraction.n_seen - start)
 
 
 def _progress(n_rows: int | None, verbose: int) -> Any:

@@ -48,23 +48,27 @@ class Batch:
         return Batch(_move(self.args, device), _move(self.kwargs, device), self.n_rows)
 
 
-@dataclass
+@dataclass(frozen=True)
+class Drawn:
+    """A batch as it comes out of the data, before it is made the input of a model."""
+
+    given: Any
+    n_rows: int | None  # None: as many as its first tensor has
+    # Whether a tuple is several inputs, as a user gives them, or an example with its label, as a dataset does.
+    is_direct: bool
+
+
+@dataclass(frozen=True)
 class Source:
     """Rows in a fixed order: how many (None: not known), their labels, and a function that gives them in batches."""
 
     n_rows: int | None
-    batches: Callable[[], Iterator[Batch]]
+    batches: Callable[[], Iterator[Drawn]]
     labels: pd.Index | None = None
 
 
-def make_source(
-    data: Any,
-    *,
-    batch_size: int | None,
-    inputs: Callable[[Any], Any] | None,
-    float_type: torch.dtype | None,
-) -> Source:
-    """Return the rows of `data` as batches for a model.
+def make_source(data: Any, *, batch_size: int | None, takes_lists: bool = False) -> Source:
+    """Return the rows of `data` in batches.
 
     Parameters
     ----------
@@ -72,10 +76,8 @@ def make_source(
         What to run the model on.
     batch_size : int or None
         Rows per batch; None is that of the DataLoader, or 64.
-    inputs : callable or None
-        Turns a batch as it comes out of `data` into a tensor, a tuple of positional or a dict of keyword arguments.
-    float_type : torch.dtype or None
-        The type of the model's parameters, which arrays of floating-point numbers are converted to.
+    takes_lists : bool, default=False
+        Whether there is a function that makes inputs of lists of anything.
 
     Raises
     ------
@@ -92,18 +94,16 @@ def make_source(
                 f"batch_size={batch_size} was given with a DataLoader, which makes batches of its own "
                 f"(batch_size={data.batch_size}): leave it out, or pass the loader's dataset."
             )
-        return _loader_source(data, inputs)
+        return _loader_source(data)
     size = batch_size or DEFAULT_BATCH_SIZE
     if isinstance(data, Dataset):
-        return _loader_source(DataLoader(data, batch_size=size), inputs)
-    return _array_source(data, size, inputs, float_type)
+        return _loader_source(DataLoader(data, batch_size=size))
+    return _array_source(data, size, takes_lists)
 
 
-def _array_source(
-    data: Any, batch_size: int, inputs: Callable[[Any], Any] | None, float_type: torch.dtype | None
-) -> Source:
-    """Return the rows of tensors, arrays, or lists of objects that `inputs` makes tensors of."""
-    parts = _parts(data, inputs)
+def _array_source(data: Any, batch_size: int, takes_lists: bool) -> Source:
+    """Return the rows of tensors, arrays, or lists."""
+    parts = _parts(data, takes_lists)
     counts = {name: len(values) for name, values in parts.items()}
     first = next(iter(counts))
     for name, count in counts.items():
@@ -114,40 +114,40 @@ def _array_source(
         raise ValueError("The data have no rows.")
     labels = data.index if hasattr(data, "iloc") and isinstance(data.index, pd.Index) else None
 
-    def batches() -> Iterator[Batch]:
+    def batches() -> Iterator[Drawn]:
         for start in range(0, n_rows, batch_size):
             stop = min(start + batch_size, n_rows)
-            cut = {name: _rows(values, start, stop, float_type) for name, values in parts.items()}
+            cut = {name: values[start:stop] for name, values in parts.items()}
             if isinstance(data, Mapping):
                 given: Any = cut
             elif isinstance(data, tuple):
                 given = tuple(cut.values())
             else:
                 given = next(iter(cut.values()))
-            yield _batch(given, inputs, stop - start, direct=True)
+            yield Drawn(given, stop - start, is_direct=True)
 
     return Source(n_rows, batches, labels)
 
 
-def _parts(data: Any, inputs: Callable[[Any], Any] | None) -> dict[str, Any]:
+def _parts(data: Any, takes_lists: bool) -> dict[str, Any]:
     """Return what has to be cut into rows, by name."""
     if isinstance(data, Mapping):
         if not data:
             raise ValueError("The dict of inputs is empty.")
-        return {str(name): _sliceable(value, f"input {name!r}", inputs) for name, value in data.items()}
+        return {str(name): _sliceable(value, f"input {name!r}", takes_lists) for name, value in data.items()}
     if isinstance(data, tuple):
         if not data:
             raise ValueError("The tuple of inputs is empty.")
-        return {str(i): _sliceable(value, f"input {i}", inputs) for i, value in enumerate(data)}
-    return {"data": _sliceable(data, "data", inputs)}
+        return {str(i): _sliceable(value, f"input {i}", takes_lists) for i, value in enumerate(data)}
+    return {"data": _sliceable(data, "data", takes_lists)}
 
 
-def _sliceable(value: Any, label: str, inputs: Callable[[Any], Any] | None) -> Any:
+def _sliceable(value: Any, label: str, takes_lists: bool) -> Any:
     if isinstance(value, (torch.Tensor, np.ndarray)):
         if value.ndim == 0:
             raise ValueError(f"{label} is a single number; the first axis must be the rows.")
         return value
-    if isinstance(value, list) and inputs is not None:
+    if isinstance(value, list) and takes_lists:
         return value
     if isinstance(value, list) and value and isinstance(value[0], str):
         raise TypeError(
@@ -163,41 +163,63 @@ def _sliceable(value: Any, label: str, inputs: Callable[[Any], Any] | None) -> A
             f"{label} must be a tensor, an array, a dict of keyword inputs, a tuple of positional inputs, a Dataset or "
             f"a DataLoader; got {describe_type(value)}."
         )
-    return _sliceable(value, label, inputs)
+    return _sliceable(value, label, takes_lists)
 
 
-def _rows(values: Any, start: int, stop: int, float_type: torch.dtype | None) -> Any:
-    cut = values[start:stop]
-    if not isinstance(cut, np.ndarray):
-        return cut
-    if cut.dtype.kind not in "biuf":
-        raise TypeError(f"The data are an array of {cut.dtype}; a torch model takes numbers.")
-    # A copy: torch warns of read-only memory, such as that of memory maps.
-    tensor = torch.from_numpy(np.array(cut))
-    return tensor.to(float_type) if float_type is not None and tensor.is_floating_point() else tensor
+def make_batch(drawn: Drawn, inputs: Callable[[Any], Any] | None, float_type: torch.dtype | None) -> Batch:
+    """Return the arguments for a model that a batch of data stands for.
 
+    Parameters
+    ----------
+    drawn : Drawn
+        The batch.
+    inputs : callable or None
+        Makes a tensor, a tuple of positional or a dict of keyword arguments of it.
+    float_type : torch.dtype or None
+        The type of the model's parameters, which arrays of floating-point numbers are converted to.
 
-def _batch(given: Any, inputs: Callable[[Any], Any] | None, n_rows: int | None, *, direct: bool) -> Batch:
-    """Return a batch of the arguments that a batch of data stands for.
-
-    A tuple given by the user is positional arguments (`direct`); one that a dataset gives is an example with its
-    label, of which the first is the input.
+    Raises
+    ------
+    TypeError
+        If there is no tensor in it.
+    ValueError
+        If it has another number of rows than it should.
     """
+    given, n_rows, is_direct = _as_tensors(drawn.given, float_type), drawn.n_rows, drawn.is_direct
     if inputs is not None:
-        given, direct = inputs(given), True
+        given, is_direct = inputs(given), True
+    if isinstance(given, (tuple, list)) and not is_direct and given:
+        given = given[0]
     args: tuple[Any, ...] = (given,)
     kwargs: dict[str, Any] = {}
     if isinstance(given, Mapping):
         args, kwargs = (), {str(name): value for name, value in given.items()}
-    elif isinstance(given, (tuple, list)) and not direct:
-        if given and isinstance(given[0], Mapping):
-            return _batch(given[0], None, n_rows, direct=False)
-        args = (given[0],)
-    elif isinstance(given, tuple):
+    elif isinstance(given, tuple) and is_direct:
         args = given
-    if n_rows is None:
-        n_rows = _count_rows((*args, *kwargs.values()))
+    if n_rows is None or inputs is None:
+        found = _count_rows((*args, *kwargs.values()))
+        if n_rows is not None and found != n_rows:
+            raise ValueError(
+                f"A batch of the DataLoader has {found} rows where {n_rows} were asked for: its collate_fn drops or "
+                "adds rows."
+            )
+        n_rows = found
     return Batch(args, kwargs, n_rows)
+
+
+def _as_tensors(value: Any, float_type: torch.dtype | None) -> Any:
+    """Return a batch of arrays as tensors; everything else is returned as it is."""
+    if isinstance(value, dict):
+        return {name: _as_tensors(part, float_type) for name, part in value.items()}
+    if isinstance(value, tuple) and not hasattr(value, "_fields"):
+        return tuple(_as_tensors(part, float_type) for part in value)
+    if not isinstance(value, np.ndarray):
+        return value
+    if value.dtype.kind not in "biuf":
+        raise TypeError(f"The data are an array of {value.dtype}; a torch model takes numbers.")
+    # A copy: torch warns of read-only memory, such as that of memory maps.
+    tensor = torch.from_numpy(np.array(value))
+    return tensor.to(float_type) if float_type is not None and tensor.is_floating_point() else tensor
 
 
 def _count_rows(values: tuple[Any, ...]) -> int:
@@ -218,12 +240,12 @@ def _move(value: Any, device: torch.device) -> Any:
     return value
 
 
-def _loader_source(loader: DataLoader, inputs: Callable[[Any], Any] | None) -> Source:
+def _loader_source(loader: DataLoader) -> Source:
     """Return the rows of a DataLoader in an order that is the same every time."""
     if isinstance(loader.dataset, IterableDataset):
         if loader.drop_last:
             raise ValueError("The DataLoader drops the last batch (drop_last=True): its rows would be lost.")
-        return Source(None, lambda: _pass_on(loader, inputs, None))
+        return Source(None, lambda: _pass_on(loader, None))
     n_dataset = len(loader.dataset)  # type: ignore[arg-type]
     if n_dataset == 0:
         raise ValueError("The dataset has no rows.")
@@ -239,8 +261,8 @@ def _loader_source(loader: DataLoader, inputs: Callable[[Any], Any] | None) -> S
     labels = pd.RangeIndex(n_dataset) if np.array_equal(rows, np.arange(n_dataset)) else pd.Index(rows)
     if type(loader).__iter__ is not DataLoader.__iter__:
         # A loader with an iteration of its own is run as it is; the number of its rows is checked at the end.
-        return Source(len(rows), lambda: _pass_on(loader, inputs, None), labels)
-    return Source(len(rows), lambda: _pass_on(_in_order(loader, order), inputs, order), labels)
+        return Source(len(rows), lambda: _pass_on(loader, None), labels)
+    return Source(len(rows), lambda: _pass_on(_in_order(loader, order), order), labels)
 
 
 def _fixed_order(loader: DataLoader) -> list[list[int]]:
@@ -298,14 +320,7 @@ def _in_order(loader: DataLoader, order: list[list[int]]) -> DataLoader:
     )
 
 
-def _pass_on(loader: DataLoader, inputs: Callable[[Any], Any] | None, order: list[list[int]] | None) -> Iterator[Batch]:
-    """Yield the batches of a loader, checking that each holds as many rows as were asked for."""
+def _pass_on(loader: DataLoader, order: list[list[int]] | None) -> Iterator[Drawn]:
+    """Yield the batches of a loader, with the number of rows that were asked for, where it is known."""
     for i, given in enumerate(loader):
-        expected = None if order is None else len(order[i])
-        batch = _batch(given, inputs, None if inputs is None else expected, direct=False)
-        if expected is not None and batch.n_rows != expected:
-            raise ValueError(
-                f"Batch {i} of the DataLoader has {batch.n_rows} rows where {expected} were asked for: its collate_fn "
-                "drops or adds rows."
-            )
-        yield batch
+        yield Drawn(given, None if order is None else len(order[i]), is_direct=False)

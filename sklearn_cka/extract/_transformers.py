@@ -7,15 +7,12 @@ added: the layers are the hidden states unless others are named, and a sequence 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
 from typing import Any
 
 from torch import nn
 from transformers import PreTrainedModel
 
-from sklearn_cka.extract._dispatch import extract_layers, iter_layers
-from sklearn_cka.extract._torch import module_batches, module_layers
-from sklearn_cka.layers import Layers
+from sklearn_cka.extract._torch import prepare
 
 
 class HiddenStates(nn.Module):
@@ -65,34 +62,10 @@ def _state_counts(config: Any) -> dict[str, int]:
     return {"encoder_hidden_states": n_layers + 1, "decoder_hidden_states": int(n_decoder) + 1}
 
 
-def _with_states(model: PreTrainedModel, layers: Any) -> tuple[nn.Module, Any]:
+@prepare.register(PreTrainedModel)
+def _with_states(model: PreTrainedModel, layers: Any, options: dict[str, Any]) -> tuple[nn.Module, Any, dict[str, Any]]:
+    """Make layers of the hidden states, and one row of every text."""
     wrapped = HiddenStates(model)
-    return wrapped, [f"{name}.*" for name in wrapped.counts] if layers is None else layers
-
-
-@extract_layers.register(PreTrainedModel)
-def _transformer_layers(
-    model: PreTrainedModel,
-    X: Any,
-    layers: Any = None,
-    *,
-    tokens: str | Callable[[Any, Any], Any] | None = "mean",
-    **options: Any,
-) -> Layers:
-    """Return the hidden states, or modules by name, of every sequence."""
-    wrapped, layers = _with_states(model, layers)
-    return module_layers(wrapped, X, layers, tokens=tokens, **options)
-
-
-@iter_layers.register(PreTrainedModel)
-def _transformer_batches(
-    model: PreTrainedModel,
-    X: Any,
-    layers: Any = None,
-    *,
-    tokens: str | Callable[[Any, Any], Any] | None = "mean",
-    **options: Any,
-) -> Iterator[Layers]:
-    """Yield the hidden states, or modules by name, of one batch of sequences after another."""
-    wrapped, layers = _with_states(model, layers)
-    return module_batches(wrapped, X, layers, tokens=tokens, **options)
+    if layers is None:
+        layers = [f"{name}.*" for name in wrapped.counts]
+    return wrapped, layers, {"tokens": "mean", **options}
