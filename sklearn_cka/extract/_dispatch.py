@@ -21,6 +21,8 @@ __all__ = ["extract_layers", "iter_layers", "select_layers"]
 LIBRARIES = {
     "torch.nn.modules.module.Module": "sklearn_cka.extract._torch",
     "transformers.modeling_utils.PreTrainedModel": "sklearn_cka.extract._transformers",
+    "onnx.onnx_ml_pb2.ModelProto": "sklearn_cka.extract._onnx",
+    "onnxruntime.capi.onnxruntime_inference_collection.InferenceSession": "sklearn_cka.extract._onnx",
     "torch.export.exported_program.ExportedProgram": "sklearn_cka.extract._torch",
 }
 
