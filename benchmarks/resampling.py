@@ -99,8 +99,8 @@ def cases():
 
         X, Y = pair(500, 20, "float64")
         yield (
-            "1,000 permutations, n=500, p=20, RBF",
-            lambda: permutation_test("hsic", X, Y, kernel="rbf", n_resamples=1000, random_state=0),
+            "1,000 permutations, n=500, p=20, RBF, two threads",
+            lambda: permutation_test("hsic", X, Y, kernel="rbf", n_resamples=1000, random_state=0, n_jobs=2),
             lambda: Hsic().test(X, Y, reps=1000, workers=1, auto=False),
             "hyppo",
             1 / 30,

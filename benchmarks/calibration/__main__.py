@@ -5,8 +5,8 @@
 
 p-values: pairs of independent representations; the share of p-values below 0.05, and the p-value of a
 Kolmogorov-Smirnov test against the uniform distribution. Intervals: pairs drawn from populations whose CKA is
-known from a sample of 50,000 rows; the share of 95 % intervals that hold it. Two of them show limits: similarity so
-weak that the estimate is almost that of independent data, and tails so heavy that its variance hardly exists.
+known from a sample of 50,000 rows; the share of 95 % intervals that hold it. One of them shows a limit: similarity so
+weak that the estimate is almost that of independent data.
 """
 
 import argparse
@@ -49,7 +49,7 @@ SETTINGS = {
     "ReLU features, n=150": (150, lambda n, rng: relu_features(n, rng, 0.5)),
     "ReLU features, noisy, n=300": (300, lambda n, rng: relu_features(n, rng, 3.0)),
     "limit: weak, p=200, q=100, n=100": (100, lambda n, rng: linear_map(n, rng, 200, 100, 1.0)),
-    "limit: t with 6 df, p=20, n=200": (200, lambda n, rng: linear_map(n, rng, 20, 20, 1.0, heavy=True)),
+    "linear, t with 6 df, p=20, n=200": (200, lambda n, rng: linear_map(n, rng, 20, 20, 1.0, heavy=True)),
 }
 
 
