@@ -11,7 +11,7 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,9 +41,16 @@ class LayerShape:
 
 
 class MemorySink:
-    """Keep layers in memory, in arrays allocated before the first row where the number of rows is known."""
+    """Keep layers in memory, in arrays allocated before the first row where the number of rows is known.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    allocate : callable or None
+        Makes an empty array of a shape for rows like those given; None is the ``empty`` of their library.
+    """
+
+    def __init__(self, allocate: Callable[[tuple[int, int], Array], Array] | None = None) -> None:
+        self._allocate = allocate or _empty
         self._arrays: dict[str, Array] = {}
         self._chunks: dict[str, list[Array]] = {}
         self._filled: dict[str, int] = {}
@@ -63,8 +70,7 @@ class MemorySink:
             self._chunks.setdefault(name, []).append(rows)
             return
         if name not in self._arrays:
-            xp = namespace(rows)
-            self._arrays[name] = xp.empty((total, rows.shape[1]), dtype=rows.dtype, device=rows.device)
+            self._arrays[name] = self._allocate((total, rows.shape[1]), rows)
         self._arrays[name][start:stop] = rows
 
     def finish(self) -> Layers:
@@ -78,6 +84,10 @@ class MemorySink:
         """Let go of what was stored."""
         self._arrays.clear()
         self._chunks.clear()
+
+
+def _empty(shape: tuple[int, int], rows: Array) -> Array:
+    return namespace(rows).empty(shape, dtype=rows.dtype, device=rows.device)
 
 
 class FileSink:
@@ -165,10 +175,12 @@ class FileSink:
 Sink = MemorySink | FileSink
 
 
-def make_sink(out: str | os.PathLike[str] | None) -> Sink:
+def make_sink(
+    out: str | os.PathLike[str] | None, allocate: Callable[[tuple[int, int], Array], Array] | None = None
+) -> Sink:
     """Return the sink that the argument `out` stands for."""
     if out is None:
-        return MemorySink()
+        return MemorySink(allocate)
     if not isinstance(out, (str, os.PathLike)):
         raise TypeError(f"out must be None or the path of a file or folder, got {out!r}.")
     return FileSink(out)
