@@ -34,6 +34,7 @@ FLOORS = {
     "spectrum": 6,
     "testing": 6,
     "selection": 7,
+    "_cli_extract": 8,
     "cli": 8,
     "__init__": 8,
     "__main__": 9,

@@ -1,0 +1,95 @@
+"""The command that extracts layers: from a factory, a checkpoint and a file of rows to a file that compare reads."""
+
+import argparse
+import sys
+
+import numpy as np
+import pytest
+
+from sklearn_cka import Layers, _cli_extract
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+FACTORY = """
+import torch
+from torch import nn
+
+def build():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+
+class Two(nn.Module):
+    def forward(self, a, b):
+        return a - b
+
+def text():
+    return "not a model"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "factory_of_tests.py").write_text(FACTORY)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
+    monkeypatch.delitem(sys.modules, "factory_of_tests", raising=False)
+    np.save("x.npy", np.random.default_rng(0).standard_normal((11, 4)))
+    return tmp_path
+
+
+def run(*argv):
+    parser = argparse.ArgumentParser()
+    _cli_extract.add_parser(parser.add_subparsers())
+    args = parser.parse_args(["extract", *argv, "--quiet"])
+    args.run(args)
+
+
+def test_layers_of_a_checkpoint_are_written(folder, capsys):
+    net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
+    torch.save({"state_dict": {f"module.{name}": value for name, value in net.state_dict().items()}}, "net.th")
+    run("factory_of_tests:build", "x.npy", "--checkpoint", "net.th", "--out", "acts.npz", "--batch-size", "4")
+    layers = Layers.load("acts.npz")
+    assert layers.names == ["0", "1", "2"]
+    x = torch.from_numpy(np.load("x.npy")).float()
+    np.testing.assert_allclose(layers["2"], net(x).detach().numpy(), rtol=1e-5, atol=1e-6)
+    assert "Layers(3 layers, 11 rows)" in capsys.readouterr().out
+
+
+def test_files_of_rows_and_options(folder):
+    x = np.load("x.npy")
+    np.savez("one.npz", x=x)
+    torch.save(torch.from_numpy(x).float(), "x.pt")
+    for data, out in [("x.npy", "a"), ("one.npz", "b.npz"), ("x.pt", "c.safetensors")]:
+        run("factory_of_tests:build", data, "--out", out, "--layers", "0", "--layers", "2", "--dtype", "float16")
+        layers = Layers.load(out)
+        assert layers.names == ["0", "2"]
+        assert layers["0"].dtype == np.float16
+    np.savez("two.npz", a=x, b=x[:, ::-1])
+    run("factory_of_tests:Two", "two.npz", "--out", "two")
+    np.testing.assert_allclose(Layers.load("two")["output"], x - x[:, ::-1])
+
+
+@pytest.mark.parametrize(
+    ("argv", "error", "message"),
+    [
+        (["factory_of_tests:text", "x.npy"], ValueError, "returned str, not a torch module"),
+        (["factory_of_tests:nothing", "x.npy"], ValueError, "has no function 'nothing'"),
+        (["no_such_module_here:build", "x.npy"], ImportError, "no_such_module_here"),
+        (["factory_of_tests:build", "y.npy"], FileNotFoundError, "No such file: 'y.npy'"),
+        (["factory_of_tests:build", "factory_of_tests.py"], ValueError, "Rows are read from .npy"),
+        (["factory_of_tests:build", "x.npy", "--checkpoint", "y.th"], FileNotFoundError, "No such file: 'y.th'"),
+        (["factory_of_tests:build", "x.npy", "--checkpoint", "x.npy"], ValueError, "cannot be read as plain weights"),
+        (["factory_of_tests:build", "x.npy", "--checkpoint", "bad.th"], ValueError, "do not fit the model"),
+        (["factory_of_tests:build", "x.npy", "--layers", "9"], ValueError, "Unknown layer '9'"),
+    ],
+)
+def test_what_cannot_be_extracted_is_refused(folder, argv, error, message):
+    torch.save({"weight": torch.ones(2)}, "bad.th")
+    with pytest.raises(error, match=message):
+        run(*argv, "--out", "acts")
+
+
+def test_a_factory_needs_a_module_and_a_function(folder, capsys):
+    with pytest.raises(SystemExit):
+        run("build", "x.npy", "--out", "acts")
+    assert "must be MODULE:FUNCTION, got 'build'" in capsys.readouterr().err
