@@ -3,7 +3,7 @@
 Each library of models has one module here, which registers a function on the model's type.
 """
 
-from sklearn_cka.extract import _sklearn_models  # noqa: F401  (registers its model types)
+from sklearn_cka.extract import _branches, _forests, _sklearn_models  # noqa: F401  (they register their model types)
 from sklearn_cka.extract._dispatch import extract_layers, iter_layers, select_layers
 
 __all__ = ["extract_layers", "iter_layers", "select_layers"]

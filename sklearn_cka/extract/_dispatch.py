@@ -23,6 +23,7 @@ LIBRARIES = {
     "transformers.modeling_utils.PreTrainedModel": "sklearn_cka.extract._transformers",
     "onnx.onnx_ml_pb2.ModelProto": "sklearn_cka.extract._onnx",
     "onnxruntime.capi.onnxruntime_inference_collection.InferenceSession": "sklearn_cka.extract._onnx",
+    "skorch.net.NeuralNet": "sklearn_cka.extract._skorch",
     "torch.export.exported_program.ExportedProgram": "sklearn_cka.extract._torch",
 }
 
@@ -59,12 +60,19 @@ def extract_layers(model: Any, X: Any, layers: Any = None, **options: Any) -> La
                                          the end ``step.hidden_1``, ..., ``step.output``. Steps
                                          that pass their input through are left out.
     ``GridSearchCV`` and other searches  those of ``best_estimator_``
+    ``ColumnTransformer``,               the output of every branch, under its name
+    ``FeatureUnion``
+    trees, random forests, extra trees,  ``trees``: one column per leaf, the linear kernel of
+    gradient boosting,                   which is the share of trees in which two rows end in
+    ``RandomTreesEmbedding``             the same leaf; by name ``tree_1``, ``tree_2``, ...;
+                                         ``form="gram"`` returns the kernel itself
     ===================================  =====================================================
 
     A pipeline that ends in a predictor has as its last layer the first of these that
     the predictor offers: ``transform``, ``decision_function``, ``predict_proba``, and
     ``predict`` (of a classifier as one column of 0 and 1 per class). The input is not
-    among the layers; ``Layers({"input": X, **layers})`` adds it.
+    among the layers; ``Layers({"input": X, **layers})`` adds it. In a pipeline, trees and
+    branches are steps like others.
 
     Parameters
     ----------
@@ -200,9 +208,13 @@ def _known_types() -> list[str]:
 
 
 def has_extractor(model: Any) -> bool:
-    """Whether a function is registered for the type of `model`."""
+    """Whether a function is registered for the type of `model` that takes its place at the end of a pipeline.
+
+    Functions with the attribute ``stands_alone`` do not: in a pipeline their models are steps like others.
+    """
     register_library_of(model)
-    return extract_layers.dispatch(type(model)) is not extract_layers.dispatch(object)
+    function = extract_layers.dispatch(type(model))
+    return function is not extract_layers.dispatch(object) and not getattr(function, "stands_alone", False)
 
 
 def select_layers(names: Sequence[str], layers: str | Iterable[str] | None = None) -> list[str]:

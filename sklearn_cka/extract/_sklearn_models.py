@@ -79,7 +79,7 @@ def _pipeline_layers(model: Pipeline, X: Any, *, layers: str | Iterable[str] | N
     if not names:
         raise ValueError("The pipeline has no layers: all of its steps pass their input through.")
     found = dict(outputs)
-    return Layers({name: _dense(name, found[name], n_rows=_n_rows(X)) for name in select_layers(names, layers)})
+    return Layers({name: dense_output(name, found[name], X) for name in select_layers(names, layers)})
 
 
 def _step_outputs(pipeline: Pipeline, X: Any, prefix: str = "", *, final: bool = True) -> Iterator[tuple[str, Any]]:
@@ -139,8 +139,9 @@ def _predictor_output(predictor: Any, X: Any) -> Any:
     return output
 
 
-def _dense(name: str, output: Any, *, n_rows: int | None) -> Any:
-    """Return the output of a step in a form that `Layers` takes, with one row per row of the input."""
+def dense_output(name: str, output: Any, X: Any) -> Any:
+    """Return the output of a step in a form that `Layers` takes, with one row per row of the input `X`."""
+    n_rows = _n_rows(X)
     if sparse.issparse(output):
         output = _densify(name, output)
     elif isinstance(output, np.ndarray) and output.dtype.kind == "O":
