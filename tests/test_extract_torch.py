@@ -2,11 +2,13 @@
 
 import copy
 import random
+import re
 import subprocess
 import sys
 from collections import namedtuple
 from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -844,3 +846,13 @@ def test_tokens_are_reduced_by_the_mask():
 def test_torch_is_not_imported_by_the_package():
     code = "import sys, sklearn_cka, sklearn_cka.extract; print('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_torch_examples_of_the_documentation_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pages = Path(__file__).resolve().parents[1] / "docs" / "extract.md"
+    namespace = {}
+    for source in re.findall(r"^```py\n(.*?)^```$", pages.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
+        if "+SKIP" not in source:
+            exec(source, namespace)
+    torch.testing.assert_close(namespace["total"], namespace["net"].eval()(namespace["images"]).detach().sum(dim=0))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from scipy import sparse
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import FeatureUnion
 from sklearn.utils.validation import check_is_fitted
@@ -20,7 +19,7 @@ def _column_layers(model: ColumnTransformer, X: Any, layers: str | Iterable[str]
     """Return the columns that every branch makes, under its name; dropped ones have none."""
     check_is_fitted(model)
     output: Any = model.transform(X)
-    if sparse.issparse(output):
+    if hasattr(output, "tocsr"):
         output = output.tocsr()  # the other formats cannot be cut
     slices = {name: at for name, at in model.output_indices_.items() if at.stop > at.start}
     rows = output.iloc if hasattr(output, "iloc") else output
