@@ -187,7 +187,7 @@ def test_dtype_and_bfloat16(net, tmp_path):
         ("output", ["output"]),
         ("", ["output"]),
     ],
-    ids=repr,
+    ids=lambda value: None if callable(value) else repr(value),
 )
 def test_layers_are_chosen_by_name_pattern_type_or_function_in_call_order(net, layers, names):
     assert extract_layers(net, seeded((4, 3, 6, 6)), layers).names == names
