@@ -84,18 +84,22 @@ def run(args: argparse.Namespace) -> None:
     if args.checkpoint is not None:
         _load_weights(model, args.checkpoint)
     options = {} if args.tokens is None else {"tokens": args.tokens}
-    layers = extract_layers(
-        model,
-        _read_rows(args.data),
-        layers=args.layers,
-        batch_size=args.batch_size,
-        device=args.device,
-        dtype=args.dtype,
-        flatten=args.flatten,
-        out=args.out,
-        verbose=0 if args.quiet else 1,
-        **options,
-    )
+    rows = _read_rows(args.data)
+    try:
+        layers = extract_layers(
+            model,
+            rows,
+            layers=args.layers,
+            batch_size=args.batch_size,
+            device=args.device,
+            dtype=args.dtype,
+            flatten=args.flatten,
+            out=args.out,
+            verbose=0 if args.quiet else 1,
+            **options,
+        )
+    except (RuntimeError, IndexError) as error:  # of the model's own code
+        raise ValueError(f"The model of {args.factory} fails on the rows of {str(args.data)!r}: {error}") from error
     print(layers)
 
 
@@ -109,22 +113,16 @@ def _build(factory: str) -> Any:
         function = getattr(function, part, None)
     if not callable(function):
         raise ValueError(f"Module {module_name!r} has no function {function_name!r}.")
-    return function()
+    try:
+        return function()
+    except Exception as error:
+        raise ValueError(f"{factory} raised {type(error).__name__}: {error}") from error
 
 
 def _load_weights(model: Any, path: Path) -> None:
-    import pickle
-
-    import torch
-
     if not path.exists():
         raise FileNotFoundError(f"No such file: {str(path)!r}.")
-    try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
-        raise ValueError(
-            f"{str(path)!r} cannot be read as plain weights: {error} Load it in the factory instead, if you trust it."
-        ) from error
+    state = _load_torch(path)
     for name in _WEIGHTS:
         if isinstance(state, Mapping) and isinstance(state.get(name), Mapping):
             state = state[name]
@@ -137,10 +135,26 @@ def _load_weights(model: Any, path: Path) -> None:
         raise ValueError(f"The weights of {str(path)!r} do not fit the model: {error}") from error
 
 
+def _load_torch(path: Path) -> Any:
+    """Return what a file written by torch holds, without running any code of it."""
+    import pickle
+
+    import torch
+
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise ValueError(
+            f"{str(path)!r} cannot be read as plain tensors: it holds other Python objects or was not written by"
+            " torch.save. Load it in the factory instead, if you trust it."
+        ) from error
+    except Exception as error:  # what torch makes of a file that is none of its own has no type of its own
+        raise ValueError(f"{str(path)!r} is no file of torch ({type(error).__name__}: {error}).") from error
+
+
 def _read_rows(path: Path) -> Any:
     """Return the rows of a file: an array, a tensor, or a dict of one array per keyword input."""
     import numpy as np
-    import torch
 
     from sklearn_cka import _storage
 
@@ -149,7 +163,7 @@ def _read_rows(path: Path) -> Any:
     if path.suffix == ".npy":
         return np.load(path, mmap_mode="r", allow_pickle=False)
     if path.suffix in (".pt", ".pth"):
-        return torch.load(path, map_location="cpu", weights_only=True)
+        return _load_torch(path)
     if path.suffix in (".npz", ".safetensors"):
         arrays = dict(_storage.read(path))
         return next(iter(arrays.values())) if len(arrays) == 1 else arrays

@@ -17,6 +17,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sklearn_cka import _cli_extract
+
 if TYPE_CHECKING:  # a command imports what it needs, so that --help and --version answer at once
     from sklearn_cka.indexes._base import BaseIndex
     from sklearn_cka.layers import Layers
@@ -127,13 +129,15 @@ def _parser() -> argparse.ArgumentParser:
 
     compare = commands.add_parser(
         "compare",
-        help="compare the layers in one .npz file, or of one file with those of another",
-        description="Compare layers: arrays of an .npz file, whose rows are the same examples in the same order. With "
-        "one file every layer is compared with every other; with two, the rows of the table are the layers of the "
-        "first file and its columns those of the second.",
+        help="compare the layers in one file, or of one file with those of another",
+        description="Compare layers: arrays of an .npz, .safetensors or .zarr file or of a folder of .npy files, whose "
+        "rows are the same examples in the same order. With one file every layer is compared with every other; with "
+        "two, the rows of the table are the layers of the first file and its columns those of the second.",
     )
-    compare.add_argument("a", type=Path, metavar="A.npz", help="layers of one model")
-    compare.add_argument("b", type=Path, metavar="B.npz", nargs="?", help="layers of another model (default: A.npz)")
+    compare.add_argument(
+        "a", type=Path, metavar="A", help="layers of one model: .npz, .safetensors, .zarr or a folder of .npy"
+    )
+    compare.add_argument("b", type=Path, metavar="B", nargs="?", help="layers of another model (default: those of A)")
     compare.add_argument("--index", default="cka", metavar="NAME", help="see `indexes` (default: cka)")
     compare.add_argument("--kernel", metavar="NAME", help="see `kernels` (default: that of the index, linear)")
     compare.add_argument("--bandwidth", type=_positive, metavar="X", help="of rbf and laplacian, in median distances")
@@ -159,13 +163,23 @@ def _parser() -> argparse.ArgumentParser:
         help="what becomes of arrays of more than two dimensions: all values of a row side by side, the mean over "
         "positions, or every position a row of its own (default: flatten)",
     )
+    compare.add_argument(
+        "--distance", action="store_true", help="give the distance form of the index, a metric, see `indexes`"
+    )
+    compare.add_argument("--backend", metavar="NAME", help="array library to compute with, such as torch or jax")
+    compare.add_argument("--device", metavar="NAME", help="device of the backend, such as cuda")
+    compare.add_argument(
+        "--precision", choices=("tf32", "bf16"), help="a lower precision of float32 products (default: full float32)"
+    )
     compare.add_argument("--out", type=Path, metavar="FILE", help="write the table to a .csv or .npz file")
     compare.add_argument("--plot", type=Path, metavar="FILE", help="draw the table: .png, .pdf, .svg, ...")
     compare.add_argument("--n-jobs", type=int, metavar="N", help="parallel jobs, -1 for all cores (default: 1)")
     compare.add_argument("--quiet", action="store_true", help="show no progress")
     compare.set_defaults(run=_compare)
 
-    indexes = commands.add_parser("indexes", help="list the similarity indexes and their options")
+    _cli_extract.add_parser(commands)
+
+    indexes = commands.add_parser("indexes", help="list the similarity indexes, what each declares, and their options")
     indexes.set_defaults(run=_list_indexes)
     kernels = commands.add_parser("kernels", help="list the kernels and the bandwidth rules")
     kernels.set_defaults(run=_list_kernels)
@@ -204,7 +218,17 @@ def _compare(args: argparse.Namespace) -> None:
 
     from sklearn_cka import compare_layers
 
-    table = compare_layers(a, b, index=index, n_jobs=args.n_jobs, verbose=0 if args.quiet else 1)
+    table = compare_layers(
+        a,
+        b,
+        index=index,
+        output="distance" if args.distance else "similarity",
+        n_jobs=args.n_jobs,
+        backend=args.backend,
+        device=args.device,
+        precision=args.precision,
+        verbose=0 if args.quiet else 1,
+    )
     if args.out is not None:
         _write_table(table, args.out)
     if args.plot is not None:
@@ -422,14 +446,23 @@ def _interruptible(fit: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
 
 
 def _list_indexes(args: argparse.Namespace) -> None:
-    from sklearn_cka import get_index, index_names
+    from sklearn_cka import get_index, index_table
 
-    rows = [("index", "range", "symmetric", "options")]
-    for name in index_names():
-        index = get_index(name)
-        low, high = index.properties.range
-        symmetric = "yes" if index.properties.symmetric else "no"
-        rows.append((name, f"[{low:g}, {high:g}]", symmetric, ", ".join(index.get_params())))
+    table = index_table()
+    rows = [("index", "family", "range", "symmetric", "metric", "rows", "options", "reference")]
+    for name, row in table.sort_values(["family", "index"]).iterrows():
+        rows.append(
+            (
+                str(name),
+                row["family"],
+                f"[{row['lowest']:.4g}, {row['highest']:.4g}]",
+                "yes" if row["symmetric"] else "no",
+                row["metric"] if isinstance(row["metric"], str) else "-",
+                f">= {row['min_samples']}",
+                ", ".join(get_index(str(name)).get_params()),
+                row["reference"],
+            )
+        )
     _print_columns(rows)
 
 

@@ -273,10 +273,31 @@ def test_a_wrong_command_line_is_status_2_with_the_usage(capsys, argv):
 def test_indexes_lists_every_index_with_its_range_and_options(capsys):
     assert main(["indexes"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines[1:]] == sklearn_cka.index_names()
+    assert sorted(line.split()[0] for line in lines[1:]) == sklearn_cka.index_names()
     [line] = [line for line in lines if line.startswith("cka ")]
-    assert "debiased" in line
-    assert "1]" in line
+    for told in ("gram", "[0, 1]", "arccos(s)", ">= 2", "debiased", "Kornblith et al. 2019"):
+        assert told in line
+    [line] = [line for line in lines if line.startswith("pwcca ")]
+    assert line.split()[1:6] == ["spectral", "[0,", "1]", "no", "-"]
+
+
+def test_compare_computes_distances_and_on_other_backends(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    path = tmp_path / "a.npz"
+    np.savez(path, x=rng.standard_normal((200, 3)), y=rng.standard_normal((200, 4)))
+    assert main(["compare", str(path), "--distance", "--quiet"]) == 0
+    plain = capsys.readouterr().out
+    assert plain.splitlines()[1].split()[1] == "0.000"
+    assert main(["compare", str(path), "--distance", "--quiet", "--backend", "array_api_strict"]) == 0
+    assert capsys.readouterr().out == plain
+    for argv, message in (
+        (["--distance", "--index", "cca"], "no distance form"),
+        (["--backend", "numppy"], "Unknown backend 'numppy'"),
+        (["--device", "cuda"], "needs a backend"),
+        (["--precision", "tf32"], "torch and JAX"),
+    ):
+        assert main(["compare", str(path), *argv]) == 1
+        assert message in capsys.readouterr().err
 
 
 def test_kernels_lists_and_describes_every_kernel_and_the_bandwidth_rules(capsys):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from sklearn_cka import Layers, _cli_extract
+from sklearn_cka.cli import main
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
@@ -24,6 +25,9 @@ class Two(nn.Module):
 
 def text():
     return "not a model"
+
+def broken():
+    raise RuntimeError("no weights")
 """
 
 
@@ -42,6 +46,39 @@ def run(*argv):
     _cli_extract.add_parser(parser.add_subparsers())
     args = parser.parse_args(["extract", *argv, "--quiet"])
     args.run(args)
+
+
+def test_the_program_extracts_and_compares(folder, capsys):
+    assert main(["extract", "factory_of_tests:build", "x.npy", "--out", "acts", "--quiet"]) == 0
+    assert main(["compare", "acts", "--debiased", "--quiet"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].split()[-1] == "1.000"
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["factory_of_tests:build", "wide.npy"], "fails on the rows of 'wide.npy'"),
+        (["factory_of_tests:broken", "x.npy"], "factory_of_tests:broken raised RuntimeError: no weights"),
+        (["factory_of_tests:nothing", "x.npy"], "has no function 'nothing'"),
+        (["no_module:build", "x.npy"], "No module named 'no_module'"),
+        (["factory_of_tests:text", "x.npy"], "returned str, not a torch module"),
+        (["factory_of_tests:build", "none.npy"], "No such file: 'none.npy'"),
+        (["factory_of_tests:build", "junk.pt"], "'junk.pt' is no file of torch"),
+        (["factory_of_tests:build", "x.npy", "--checkpoint", "junk.pt"], "'junk.pt' is no file of torch"),
+        (["factory_of_tests:build", "x.npy", "--layers", "7"], "Unknown layer '7'"),
+        (["factory_of_tests:build", "x.npy", "--device", "nowhere"], "has no device 'nowhere'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_goes_wrong_ends_in_one_line(folder, capsys, argv, message):
+    np.save("wide.npy", np.zeros((3, 5)))
+    (folder / "junk.pt").write_bytes(b"junk of no kind")
+    assert main(["extract", *argv, "--out", "acts.npz", "--quiet"]) == 1
+    assert not (folder / "acts.npz").exists()
+    captured = capsys.readouterr()
+    assert captured.err.startswith("sklearn-cka: error: ")
+    assert captured.err.count("\n") == 1
+    assert message in captured.err
 
 
 def test_layers_of_a_checkpoint_are_written(folder, capsys):
@@ -78,7 +115,7 @@ def test_files_of_rows_and_options(folder):
         (["factory_of_tests:build", "y.npy"], FileNotFoundError, "No such file: 'y.npy'"),
         (["factory_of_tests:build", "factory_of_tests.py"], ValueError, "Rows are read from .npy"),
         (["factory_of_tests:build", "x.npy", "--checkpoint", "y.th"], FileNotFoundError, "No such file: 'y.th'"),
-        (["factory_of_tests:build", "x.npy", "--checkpoint", "x.npy"], ValueError, "cannot be read as plain weights"),
+        (["factory_of_tests:build", "x.npy", "--checkpoint", "x.npy"], ValueError, "cannot be read as plain tensors"),
         (["factory_of_tests:build", "x.npy", "--checkpoint", "bad.th"], ValueError, "do not fit the model"),
         (["factory_of_tests:build", "x.npy", "--layers", "9"], ValueError, "Unknown layer '9'"),
     ],

@@ -13,7 +13,9 @@ import pytest
 from sklearn.base import BaseEstimator
 
 import sklearn_cka
-from sklearn_cka import BaseIndex, get_index, index_names
+from sklearn_cka import BaseIndex, IndexProperties, get_index, index_names
+from sklearn_cka.indexes import _registry
+from sklearn_cka.indexes._base import TRANSFORMATIONS
 
 PUBLIC = sorted(sklearn_cka.__all__)
 CALLABLES = [name for name in PUBLIC if callable(getattr(sklearn_cka, name))]
@@ -214,3 +216,39 @@ def test_importing_the_package_leaves_warnings_and_settings_alone():
         """
     )
     assert out.strip() == "True"
+
+
+def test_the_table_of_indexes_says_what_each_declares():
+    table = sklearn_cka.index_table()
+    assert list(table.index) == index_names()
+    for name, row in table.iterrows():
+        properties = get_index(name).properties
+        assert (row["lowest"], row["highest"]) == properties.range
+        assert row["symmetric"] == properties.symmetric
+        assert row["min_samples"] == properties.min_samples
+        assert row["reference"] == properties.reference != ""
+        assert row["cost"] == properties.cost != ""
+        assert {t for t in TRANSFORMATIONS if row[t]} == properties.invariances
+        assert row["family"] in ("gram", "spectral", "units", "neighbors", "outputs", "other")
+    assert table.loc["pwcca", "sample_weight"]
+    assert not table.loc["mutual_knn", "sample_weight"]
+    assert table["metric"].isna()["cca"]
+
+
+def test_an_index_of_ones_own_enters_the_table(monkeypatch):
+    class Odd(BaseIndex):
+        @property
+        def properties(self):
+            return IndexProperties(invariances=None, min_samples=3)
+
+        def embed(self, X):
+            return X
+
+        def compare(self, a, b):
+            return 0.0
+
+    monkeypatch.setitem(_registry._INDEXES, "odd", Odd)
+    row = sklearn_cka.index_table().loc["odd"]
+    assert row["family"] == "other"
+    assert row["min_samples"] == 3
+    assert row[list(TRANSFORMATIONS)].isna().all()

@@ -16,7 +16,7 @@ from torch import nn
 from torch.export import ExportedProgram
 from tqdm.auto import tqdm
 
-from sklearn_cka import exceptions
+from sklearn_cka import _backends, exceptions
 from sklearn_cka.extract import _sinks
 from sklearn_cka.extract._dispatch import extract_layers, iter_layers, register_library_of
 from sklearn_cka.extract._torch_adapt import Adapter
@@ -70,6 +70,9 @@ class Extraction:
         self._sink = _sinks.make_sink(out, _empty)
         if out is not None and out_device is not None:
             raise ValueError("out_device is for layers kept in memory (out=None); a file lies on no device.")
+        for wanted in (device, out_device):
+            if wanted is not None:
+                _backends.resolve("torch", wanted)  # says in one line what is missing
         self._out_device = torch.device(out_device or "cpu")
         self._device = None if device is None else torch.device(device)
         self._float_type = next((p.dtype for p in model.parameters() if p.is_floating_point()), None)

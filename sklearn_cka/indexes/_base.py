@@ -105,6 +105,9 @@ class BaseIndex(BaseEstimator, metaclass=ABCMeta):
         Number of columns of `y`.
     """
 
+    #: What kind of embedding the index compares; base classes of a family name theirs.
+    family: str = "other"
+
     @property
     def properties(self) -> IndexProperties:
         """What the index declares of itself with its present parameters."""

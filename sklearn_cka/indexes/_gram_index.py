@@ -51,6 +51,8 @@ def _has_outlying_row(Z: Array) -> bool:
 class KernelIndex(WeightedIndex):
     """Base class of indexes of the Gram matrices of two kernels: subclasses name the kernel of each side."""
 
+    family = "gram"
+
     @abstractmethod
     def _specs(self) -> tuple[KernelSpec, KernelSpec]:
         """Return the kernels of X and of y."""

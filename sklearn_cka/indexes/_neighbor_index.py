@@ -26,6 +26,7 @@ _MANY_TIES = 0.5
 class NeighborIndex(BaseIndex):
     """Base class of the neighbour family: subclasses compare the neighbour tables of two representations."""
 
+    family = "neighbors"
     n_neighbors: int
     metric: Metric
 

@@ -16,6 +16,8 @@ from sklearn_cka.indexes._base import WeightedIndex
 class OutputIndex(WeightedIndex):
     """Base class of the indexes of classifier outputs."""
 
+    family = "outputs"
+
     def _check_widths(self, X: Array, y: Array, X_name: str, y_name: str) -> None:
         """Raise ValueError if two sides score different numbers of classes."""
         p, q = X.shape[1], y.shape[1]

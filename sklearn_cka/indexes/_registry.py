@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import difflib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sklearn_cka._arrays import Array
-from sklearn_cka.indexes._base import BaseIndex
+from sklearn_cka.indexes._base import TRANSFORMATIONS, BaseIndex, WeightedIndex
 from sklearn_cka.indexes.angular_cka import AngularCKA
 from sklearn_cka.indexes.bures import NormalizedBuresSimilarity
 from sklearn_cka.indexes.cca import SVCCA, CanonicalCorrelation, EigenspaceOverlap
@@ -31,7 +31,10 @@ from sklearn_cka.indexes.riemannian import RiemannianSimilarity
 from sklearn_cka.indexes.rsa import RSA
 from sklearn_cka.indexes.unit_matching import PermutationProcrustes, SoftMatching
 
-__all__ = ["get_index", "index_names", "register_index", "similarity"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["get_index", "index_names", "index_table", "register_index", "similarity"]
 
 _INDEXES: dict[str, type[BaseIndex]] = {
     "cka": CKA,
@@ -83,6 +86,58 @@ def index_names() -> list[str]:
     True
     """
     return sorted(_INDEXES)
+
+
+def index_table() -> pd.DataFrame:
+    """Return what every index declares of itself with its default parameters, one row an index.
+
+    Returns
+    -------
+    table : DataFrame
+        Indexed by name, sorted. Columns: ``class``; ``family`` (``"gram"``, ``"spectral"``, ``"units"``,
+        ``"neighbors"``, ``"outputs"`` or ``"other"``); ``lowest`` and ``highest`` value; ``self_similarity``, the
+        value of a representation with itself (NaN where it depends on the representation); ``symmetric``;
+        ``metric``, the distance form that is a metric, of the similarity s (missing without one); whether
+        ``translation``, ``isotropic_scaling``, ``permutation`` (of units), ``orthogonal`` and ``invertible_linear``
+        maps of either side leave the value unchanged (missing where that is not known); ``min_samples``, the least
+        number of rows; ``equal_widths``, whether both sides must have the same number of features;
+        ``sample_weight``, whether rows may be weighted; ``cost`` of one pair of n rows, p and q features; and
+        ``reference``. :func:`sklearn_cka.testing.check_index` verifies them.
+
+    Examples
+    --------
+    >>> from sklearn_cka import index_table
+    >>> table = index_table()
+    >>> table.loc["cka", "metric"]
+    'arccos(s)'
+    >>> table.index[table["invertible_linear"].eq(True)].tolist()
+    ['cca', 'eigenspace_overlap']
+    """
+    import pandas as pd
+
+    rows = {name: _declared(_INDEXES[name]()) for name in index_names()}
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("index")
+
+
+def _declared(index: BaseIndex) -> dict[str, Any]:
+    """Return one row of the table of indexes."""
+    properties = index.properties
+    known = properties.invariances
+    return {
+        "class": type(index).__name__,
+        "family": index.family,
+        "lowest": properties.range[0],
+        "highest": properties.range[1],
+        "self_similarity": properties.self_similarity,
+        "symmetric": properties.symmetric,
+        "metric": properties.metric,
+        **{name: None if known is None else name in known for name in TRANSFORMATIONS},
+        "min_samples": properties.min_samples,
+        "equal_widths": properties.equal_widths,
+        "sample_weight": isinstance(index, WeightedIndex),
+        "cost": properties.cost,
+        "reference": properties.reference,
+    }
 
 
 def get_index(index: str | BaseIndex, **params: Any) -> BaseIndex:

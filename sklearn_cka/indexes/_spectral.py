@@ -139,6 +139,7 @@ def root_weighted(Z: Array, weights: Array | None) -> Array:
 class SpectralIndex(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WeightedIndex):
     """Base class of the spectral family: subclasses turn (s_x, M, s_y) into a value and into maps of both sides."""
 
+    family = "spectral"
     #: Whether :meth:`from_cross` needs the loadings V.
     _uses_loadings = False
 

@@ -24,6 +24,7 @@ _ROUNDING_ULPS = 64.0
 class UnitIndex(WeightedIndex):
     """Base class of the unit-matching family: subclasses match the units of two representations."""
 
+    family = "units"
     #: Whether the units are scaled to length 1 before they are matched.
     _is_scaled = False
 

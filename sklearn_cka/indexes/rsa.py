@@ -142,6 +142,8 @@ class RSA(BaseIndex):
     (0.872799, 0.872799)
     """
 
+    family = "gram"
+
     def __init__(self, metric: Any = "correlation", *, metric_y: Any = "same", comparison: str = "spearman") -> None:
         self.metric = metric
         self.metric_y = metric_y
