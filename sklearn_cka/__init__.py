@@ -51,6 +51,7 @@ from sklearn_cka.inference import bootstrap, compare_similarities, jackknife, pe
 from sklearn_cka.kernels import kernel_names, pairwise_kernel, register_kernel
 from sklearn_cka.layers import Layers
 from sklearn_cka.pairwise import SimilarityTable, compare_layers, compare_models
+from sklearn_cka.probes import probe_layers
 from sklearn_cka.selection import permutation_z_scorer
 from sklearn_cka.spectrum import cka_spectrum, effective_dimension, within_class
 
@@ -139,6 +140,7 @@ __all__ = [
     "permutation_procrustes",
     "permutation_test",
     "permutation_z_scorer",
+    "probe_layers",
     "procrustes_distance",
     "procrustes_similarity",
     "pwcca",

@@ -31,6 +31,7 @@ FLOORS = {
     "compose": 6,
     "inference": 6,
     "_layer_matching": 6,
+    "probes": 6,
     "spectrum": 6,
     "testing": 6,
     "selection": 7,
