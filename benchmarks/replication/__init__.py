@@ -1,0 +1,1 @@
+"""The experiments of the paper, on networks trained from scratch."""
