@@ -13,7 +13,7 @@ import torch
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 MEAN = torch.tensor([0.491, 0.482, 0.447])
 STANDARD_DEVIATION = torch.tensor([0.247, 0.243, 0.262])
-_OPENML_TRAIN_ROWS = 50_000
+TRAIN_IMAGES = 50_000
 
 
 def load_images(path: Path | None, split: str, n_images: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -58,7 +58,7 @@ def _from_openml(split: str, n_images: int, seed: int) -> tuple[np.ndarray, np.n
     from sklearn.datasets import fetch_openml
 
     data = fetch_openml("CIFAR_10", version=1, as_frame=False)
-    rows = slice(0, _OPENML_TRAIN_ROWS) if split == "train" else slice(_OPENML_TRAIN_ROWS, None)
+    rows = slice(0, TRAIN_IMAGES) if split == "train" else slice(TRAIN_IMAGES, None)
     classes = data.target[rows].astype(np.int64)
     chosen = _balanced(classes, n_images, seed)
     pixels = data.data[rows][chosen].astype(np.uint8).reshape(-1, 3, 32, 32)
