@@ -8,7 +8,17 @@ import scipy.linalg
 from sklearn.cross_decomposition import CCA
 from sklearn.linear_model import LinearRegression
 
-from sklearn_cka.datasets import load_digits_split, make_independent_pair, make_known_pair, make_rotated_pair
+from sklearn_cka.datasets import (
+    load_digits_split,
+    make_independent_pair,
+    make_known_pair,
+    make_noisy_pair,
+    make_outlier_pair,
+    make_reduced_pair,
+    make_rotated_pair,
+    make_shared_pair,
+    make_translated_pair,
+)
 
 
 def linear_hsic(X, Y):
@@ -223,3 +233,75 @@ def test_digits_are_scaled_and_split_by_class():
     np.testing.assert_array_equal(load_digits_split().X_test, digits.X_test)
     assert len(load_digits_split(test_size=100, random_state=1).y_test) == 100
     assert list(digits.target_names) == list(range(10))
+
+
+PLANTED_PAIRS = {
+    "shared": lambda: make_shared_pair(60, n_shared=3, random_state=1),
+    "shared, wide": lambda: make_shared_pair(60, n_shared=0, spectrum=[3, 1], n_features=70, random_state=1),
+    "noisy": lambda: make_noisy_pair(60, noise=0.7, n_features=25, random_state=2),
+    "without noise": lambda: make_noisy_pair(60, noise=0.0, random_state=2),
+    "smallest dropped": lambda: make_reduced_pair(60, n_dropped=4, random_state=3),
+    "largest dropped": lambda: make_reduced_pair(60, n_dropped=9, drop="largest", n_features=12, random_state=3),
+    "translated": lambda: make_translated_pair(60, n_moved=17, distance=2.5, random_state=4),
+    "translated by nothing": lambda: make_translated_pair(60, n_moved=17, distance=0, random_state=4),
+    "two translated": lambda: make_translated_pair(40, n_moved=2, distance=30, spectrum=[1, 5], random_state=4),
+    "outliers": lambda: make_outlier_pair(60, n_outliers=3, distance=8, random_state=5),
+    "far outliers": lambda: make_outlier_pair(60, n_outliers=2, distance=1e3, spectrum=[2, 1], random_state=5),
+    "no outliers": lambda: make_outlier_pair(60, distance=0.0, random_state=5),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED_PAIRS)
+def test_values_of_planted_pairs_are_those_of_brute_force(name):
+    pair = PLANTED_PAIRS[name]()
+    X, Y, known = pair.X, pair.Y, pair.known
+    rho = canonical_correlations(X, Y)
+    np.testing.assert_allclose(known["linear_cka"], linear_cka(X, Y), rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(known["procrustes"], procrustes(X, Y), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(known["canonical_correlations"], rho, rtol=1e-8, atol=1e-7)
+    np.testing.assert_allclose(known["mean_squared_cca"], np.mean(rho**2), rtol=1e-8, atol=1e-12)
+
+
+def test_noise_has_the_size_asked_for():
+    pair = make_noisy_pair(50, noise=0.5, random_state=0)
+    np.testing.assert_allclose(np.sum(pair.Y**2), 1.25 * np.sum(pair.X**2), rtol=1e-12)
+
+
+def test_translated_rows_differ_by_one_vector_and_no_other_row_does():
+    pair = make_translated_pair(50, n_moved=20, distance=3, random_state=0)
+    moves = pair.Y - pair.X
+    assert pair.moved.sum() == 20
+    np.testing.assert_allclose(moves[~pair.moved], 0)
+    np.testing.assert_allclose(moves[pair.moved] - moves[pair.moved][0], 0, atol=1e-14)
+    spread = np.sqrt(np.mean(np.sum((pair.X - pair.X.mean(0)) ** 2, axis=1)))
+    np.testing.assert_allclose(np.linalg.norm(moves[pair.moved][0]), 3 * spread, rtol=1e-12)
+    for rows in (pair.moved, ~pair.moved):
+        np.testing.assert_allclose(linear_cka(pair.X[rows], pair.Y[rows]), 1.0, rtol=1e-12)
+
+
+def test_outlier_pair_shares_nothing_among_the_other_rows():
+    pair = make_outlier_pair(400, n_outliers=2, distance=100, random_state=0)
+    assert linear_cka(pair.X, pair.Y) > 0.99
+    kept = ~pair.moved
+    assert linear_cka(pair.X[kept], pair.Y[kept]) < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("make", "arguments", "error", "message"),
+    [
+        (make_shared_pair, {"n_shared": 11}, ValueError, "n_shared"),
+        (make_noisy_pair, {"noise": -1}, ValueError, "noise"),
+        (make_noisy_pair, {"noise": "much"}, TypeError, "noise"),
+        (make_reduced_pair, {"n_dropped": 10}, ValueError, "n_dropped"),
+        (make_reduced_pair, {"drop": "all"}, ValueError, "'smallest' or 'largest', got 'all'"),
+        (make_translated_pair, {"n_moved": 1}, ValueError, "n_moved"),
+        (make_translated_pair, {"n_samples": 11, "n_moved": 3}, ValueError, "at least 12"),
+        (make_translated_pair, {"distance": -0.1}, ValueError, "distance"),
+        (make_outlier_pair, {"n_samples": 20}, ValueError, "at least 22"),
+        (make_outlier_pair, {"n_outliers": 199}, ValueError, "n_outliers"),
+        (make_outlier_pair, {"spectrum": [1, 0]}, ValueError, "positive"),
+    ],
+)
+def test_planted_pairs_refuse_what_is_out_of_range(make, arguments, error, message):
+    with pytest.raises(error, match=message):
+        make(**arguments)
