@@ -1,0 +1,1 @@
+"""Every index over pairs whose similarity is known: what it sees, and what it is blind to."""
