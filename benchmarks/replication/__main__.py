@@ -13,10 +13,18 @@ from pathlib import Path
 
 import matplotlib
 
-from benchmarks.replication import depth, matching, origins, subspace, width
+from benchmarks.replication import bandwidth, depth, matching, origins, residual, subspace, width
 from benchmarks.replication.experiments import Setting
 
-EXPERIMENTS = {"matching": matching, "depth": depth, "width": width, "origins": origins, "subspace": subspace}
+EXPERIMENTS = {
+    "matching": matching,
+    "bandwidth": bandwidth,
+    "depth": depth,
+    "residual": residual,
+    "width": width,
+    "origins": origins,
+    "subspace": subspace,
+}
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -29,6 +37,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("experiments", nargs="*", metavar="NAME", help=f"{', '.join(EXPERIMENTS)} (default: all)")
     parser.add_argument("--images", type=Path, help="folder or zip of SPLIT/CLASS/*.jpg (default: fetched from OpenML)")
     parser.add_argument("--out", type=Path, required=True, help="folder for networks, tables and figures")
+    parser.add_argument("--checkpoints", type=Path, help="folder of resnet20-*.th and resnet56-*.th, for `residual`")
     parser.add_argument("--long", action="store_true", help="the long form")
     parser.add_argument("--epochs", type=int, help="epochs of training (default: 10; long: 30)")
     parser.add_argument("--train-images", type=int, help="images trained on (default: 10000; long: 50000)")
@@ -47,6 +56,7 @@ def main(argv: list[str] | None = None) -> None:
         seeds=args.seeds,
         n_jobs=args.n_jobs,
         is_long=args.long,
+        checkpoints=args.checkpoints,
     )
     for name in args.experiments or EXPERIMENTS:
         start = time.perf_counter()

@@ -29,6 +29,7 @@ class Setting:
     n_test_averaged: int = 10_000
     n_jobs: int = 1
     is_long: bool = False
+    checkpoints: Path | None = None
 
     def recipe(self, seed: int, **changes: Any) -> Recipe:
         """Return how a network of this setting is trained."""
@@ -50,7 +51,8 @@ class Setting:
         """Return what is to be known of a result, for the file beside it."""
         kept = asdict(self)
         source = "OpenML" if self.images is None else "pictures; JPEG copies are lossy"
-        return {**kept, "images": source, "out": None, "torch": torch.__version__, **more}
+        del kept["out"], kept["checkpoints"]
+        return {**kept, "images": source, "torch": torch.__version__, **more}
 
     def write(self, name: str, frame: Any = None, figure: Any = None, **conditions: Any) -> None:
         """Write the table, the figure and the conditions of an experiment."""
