@@ -7,10 +7,13 @@ import pandas as pd
 from benchmarks.replication.experiments import Architecture, Setting, accuracies, layers_of
 from sklearn_cka import compare_layers, probe_layers
 
+# How often every convolution of Tiny-10 is repeated.
+DEPTHS, LONG_DEPTHS = (1, 2, 4), (1, 2, 4, 8)
+
 
 def main(setting: Setting) -> pd.DataFrame:
     """Train plain networks of growing depth, and the deepest with shortcuts too; compare and probe their layers."""
-    depths = (1, 2, 4, 8) if setting.is_long else (1, 2, 4)
+    depths = LONG_DEPTHS if setting.is_long else DEPTHS
     architectures = [Architecture(repeats=repeats) for repeats in depths]
     architectures.append(Architecture(repeats=depths[-1], residual=True))
     recipe = setting.recipe(0)
