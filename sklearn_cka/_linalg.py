@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_cka import _arrays
+from sklearn_cka import _arrays, _threads
 from sklearn_cka._arrays import Array
 
 # Rows summed in the data's precision before the float64 sum takes over; as fast as a plain mean.
@@ -30,6 +30,8 @@ _CLOSE = {"float32": 2e-3, "float64": 1e-6}
 _QR_RATIO = 1.5
 # Numbers gathered at a time while close pairs are taken again.
 _GATHER = 4_000_000
+# Numbers of which order statistics are found at once, and the size of the sample that brackets those of more.
+_SORTED_WHOLE = 40_000
 # Numbers worked on at a time where several passes go over them: they stay in the cache.
 _PASS = 131_072
 
@@ -188,13 +190,13 @@ def _complete(products: Array, squares_x: Array, squares_y: Array, X: Array, Y: 
     xp = _arrays.namespace(X)
     same = X is Y
     share = _CLOSE[_arrays.dtype_name(X)]
-    step = max(1, _PASS // max(1, Y.shape[0]))
-    out = []
-    for rows in blocks(X.shape[0], step):
+
+    def complete(rows: slice) -> Array | None:
         norms = squares_x[rows, None] + squares_y[None, :]  # added at once, which keeps a symmetric matrix symmetric
         block = products[rows, :] * -2.0
         block += norms
-        close = block < share * norms
+        norms *= share
+        close = block < norms
         if same:  # the diagonal is close by nature and set by the caller
             close &= (
                 xp.arange(rows.start, rows.stop, device=_arrays.device(X))[:, None]
@@ -202,11 +204,14 @@ def _complete(products: Array, squares_x: Array, squares_y: Array, X: Array, Y: 
             )
         if bool(xp.any(close)):
             block = _replace_close(xp, block, close, X[rows, :], Y)
-        if _arrays.is_writable_namespace(X):
-            products[rows, :] = block
-        else:
-            out.append(block)
-    return xp.concat(out, axis=0) if out else products
+        if not _arrays.is_writable_namespace(X):
+            return block
+        products[rows, :] = block
+        return None
+
+    step = max(1, _PASS // max(1, Y.shape[0]))
+    out = _threads.map_blocks(complete, list(blocks(X.shape[0], step)), products)
+    return products if out[0] is None else xp.concat(out, axis=0)
 
 
 def _replace_close(xp: Any, block: Array, close: Array, X: Array, Y: Array) -> Array:
@@ -222,6 +227,37 @@ def _replace_close(xp: Any, block: Array, close: Array, X: Array, Y: Array) -> A
         block[close] = values
         return block
     return block.at[i, j].set(values)
+
+
+def largest_size(X: Array) -> float:
+    """Return the largest absolute value of a matrix."""
+    xp = _arrays.namespace(X)
+
+    def largest(rows: slice) -> float:
+        return max(float(xp.max(X[rows, :])), -float(xp.min(X[rows, :])))
+
+    return max(_threads.map_blocks(largest, row_blocks(X), X))
+
+
+def subtract_sums(K: Array, offsets: Array) -> Array:
+    """Return a new matrix with entries ``K[i, j] - offsets[i] - offsets[j]``."""
+    xp = _arrays.namespace(K)
+    if not _arrays.is_numpy(K):
+        return K - offsets[:, None] - offsets[None, :]
+    out = xp.empty_like(K)
+
+    def subtract(rows: slice) -> None:
+        np.subtract(K[rows, :], offsets[rows, None], out=out[rows, :])
+        out[rows, :] -= offsets[None, :]
+
+    _threads.map_blocks(subtract, row_blocks(K), K)
+    return out
+
+
+def row_blocks(X: Array) -> list[slice]:
+    """Return slices of rows that stay in the cache for a NumPy matrix, all rows for one of another library."""
+    n = X.shape[0]
+    return list(blocks(n, max(1, _PASS // max(1, X.shape[1])) if _arrays.is_numpy(X) else n))
 
 
 def manhattan_distances(X: Array, Y: Array) -> Array:
@@ -259,18 +295,30 @@ def order_statistics(values: Array, ranks: list[int]) -> list[float]:
     xp = _arrays.namespace(values)
     values = xp.reshape(values, (-1,))
     size = values.shape[0]
-    if size > 50_000:
-        step = size // 10_000 | 1
-        sample = xp.sort(values[::step])
+    if size > _SORTED_WHOLE:
+        sample = xp.sort(values[:: size // _SORTED_WHOLE | 1])
         m = sample.shape[0]
-        margin = 4 * math.isqrt(m)
+        margin = 2 * math.isqrt(m) + 1  # four standard deviations of a rank in the sample
         low = sample[max(0, min(ranks) * m // size - margin)]
         high = sample[min(m - 1, max(ranks) * m // size + margin)]
-        below = _arrays.count(values < low)
-        inside = xp.sort(values[(values >= low) & (values <= high)])
+
+        def bracket(part: slice) -> tuple[int, Array]:
+            block = values[part]
+            return _arrays.count(block < low), block[(block >= low) & (block <= high)]
+
+        step = _PASS if _arrays.is_numpy(values) else size
+        counts, kept = zip(*_threads.map_blocks(bracket, list(blocks(size, step)), values), strict=True)
+        below, inside = sum(counts), xp.concat(kept)
         if below <= min(ranks) and max(ranks) < below + inside.shape[0]:
-            return [float(inside[rank - below]) for rank in ranks]
-    ordered = xp.sort(values)
+            return _at_ranks(inside, [rank - below for rank in ranks])
+    return _at_ranks(values, ranks)
+
+
+def _at_ranks(values: Array, ranks: list[int]) -> list[float]:
+    if _arrays.is_numpy(values):
+        ordered = np.partition(values, sorted(set(ranks)))
+    else:
+        ordered = _arrays.namespace(values).sort(values)
     return [float(ordered[rank]) for rank in ranks]
 
 

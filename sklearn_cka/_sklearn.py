@@ -5,9 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
+from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
 from sklearn.utils.validation import validate_data
 
-__all__ = ["GaussianProcessKernel", "check_features"]
+__all__ = ["GaussianProcessKernel", "check_features", "n_threads"]
+
+
+def n_threads() -> int:
+    """Return how many threads scikit-learn's own compiled code would use here."""
+    return int(_openmp_effective_n_threads())
 
 
 def check_features(estimator: Any, X: Any, *, reset: bool) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_cka import _arrays, _bandwidths, _linalg, _validation
+from sklearn_cka import _arrays, _bandwidths, _linalg, _threads, _validation
 from sklearn_cka._arrays import Array
 from sklearn_cka._sklearn import GaussianProcessKernel
 
@@ -486,13 +486,27 @@ def _radial_gram(
         distances *= -1.0
         distances -= float(xp.mean(distances))
         return Gram(distances, bandwidth=sigma, scale=rate)
-    distances *= -rate
-    m = float(xp.mean(distances)) if typical is None else -rate * (typical**2 if squared else typical)
-    K = xp.expm1(distances)
-    K -= math.expm1(m)
+    m = -rate * (float(xp.mean(distances)) if typical is None else typical**2 if squared else typical)
+    K = _exponentials(distances, rate, math.expm1(m))
     if rate > _SMALL_RATE:
         return Gram(K, bandwidth=sigma)
     return replace(_scaled(K), bandwidth=sigma)
+
+
+def _exponentials(distances: Array, rate: float, constant: float) -> Array:
+    """Return ``expm1(-rate * distances) - constant``, written over the distances where that can be done."""
+    xp = _arrays.namespace(distances)
+    if not _arrays.is_numpy(distances):
+        return xp.expm1(distances * -rate) - constant
+
+    def write(rows: slice) -> None:
+        block = distances[rows, :]
+        block *= -rate
+        np.expm1(block, out=block)
+        block -= constant
+
+    _threads.map_blocks(write, _linalg.row_blocks(distances), distances)
+    return distances
 
 
 def _typical_distance(distances: Array, rule: str, *, squared: bool, weights: Array | None) -> float:

@@ -12,6 +12,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "sklearn_cka"
 FLOORS = {
     "_arrays": 1,
     "_sklearn": 1,
+    "_threads": 1,
     "datasets": 1,
     "display": 1,
     "exceptions": 1,

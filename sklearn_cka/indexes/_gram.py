@@ -106,8 +106,8 @@ class GramEmbedding:
             return self._weigh(K)
         centered = self._u_center(K) if self.debiased else self._double_center(K)
         xp = _arrays.namespace(K)
-        rounding = _ROUNDING_ULPS * _arrays.eps(centered) * float(xp.max(xp.abs(K)))
-        return centered if float(xp.max(xp.abs(centered))) > rounding else xp.zeros_like(centered)
+        rounding = _ROUNDING_ULPS * _arrays.eps(centered) * _linalg.largest_size(K)
+        return centered if _linalg.largest_size(centered) > rounding else xp.zeros_like(centered)
 
     @staticmethod
     def _linear_gram(Z: Array) -> Array:
@@ -130,7 +130,7 @@ class GramEmbedding:
             means = xp.astype(K, xp.float64) @ self.weights / self.total
             grand = float(xp.vecdot(means, self.weights)) / self.total
         offsets = xp.astype(means - 0.5 * grand, K.dtype)
-        return self._weigh(K - offsets[:, None] - offsets[None, :])
+        return self._weigh(_linalg.subtract_sums(K, offsets))
 
     def _u_center(self, K: Array) -> Array:
         """Return the U-centred matrix of Székely & Rizzo; copies of one row count as different rows."""
@@ -144,7 +144,7 @@ class GramEmbedding:
             sums = xp.astype(K, xp.float64) @ self.weights - own
             grand = float(xp.vecdot(sums, self.weights))
         offsets = xp.astype(sums / (n - 2.0) - 0.5 * grand / ((n - 1.0) * (n - 2.0)), K.dtype)
-        A = K - offsets[:, None] - offsets[None, :]
+        A = _linalg.subtract_sums(K, offsets)
         if self.weights is None:
             return _arrays.fill_diagonal(A, 0.0)
         # A row that counts w times has w (w - 1) pairs of copies, and none of a copy with itself.

@@ -1,0 +1,45 @@
+"""Threads for what is done entry by entry to large NumPy matrices, where the linear algebra library has none.
+
+NumPy lets other threads run while it computes, so that blocks of rows go to as many threads as scikit-learn's compiled
+code would use. Whoever runs threads of its own limits those of each to its share, by :func:`limit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from sklearn_cka import _arrays, _sklearn
+
+# Blocks of fewer numbers in all are done sooner than threads are started.
+_WORTH_THREADS = 500_000
+
+_limit: ContextVar[int | None] = ContextVar("sklearn_cka_threads", default=None)
+
+
+@contextmanager
+def limit(n: int) -> Iterator[None]:
+    """Use at most `n` threads within a ``with`` block of the present thread."""
+    token = _limit.set(n)
+    try:
+        yield
+    finally:
+        _limit.reset(token)
+
+
+def available() -> int:
+    """Return how many threads the present thread may use."""
+    chosen = _limit.get()
+    return _sklearn.n_threads() if chosen is None else chosen
+
+
+def map_blocks(work: Callable[[slice], Any], blocks: list[slice], matrix: _arrays.Array) -> list[Any]:
+    """Return ``work(block)`` for blocks of the rows of a matrix, in order; in threads if it is large and of NumPy."""
+    threads = min(available(), len(blocks)) if _arrays.is_numpy(matrix) and matrix.size >= _WORTH_THREADS else 1
+    if threads < 2:
+        return [work(block) for block in blocks]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(work, blocks))
