@@ -146,6 +146,8 @@ def test_rsa_is_the_comparison_of_distances_written_out(comparison, metric, metr
     unit = {"euclidean": scale, "cityblock": scale, "sqeuclidean": scale**2}.get(metric, 1.0)
     if not (is_defined(r / unit) and is_defined(s)):
         return  # the tests of undefined values are below
+    if metric == "mahalanobis" and np.linalg.matrix_rank((X - X.mean(axis=0)) / scale, tol=1e-6) >= n - 1:
+        return  # all distances are alike but for rounding
     # Rows that share a large profile are 1e-6 apart in angle: the last places of the data are that much larger there.
     tolerance = 1e-8 if kind == "offset" and {"correlation", "cosine"} & {metric} else 1e-10
     value = rsa(X, Y, metric=metric, metric_y=metric_y, comparison=comparison)

@@ -47,6 +47,12 @@ class Setting:
         """Return test images and their classes."""
         return load_images(self.images, "test", self.n_test if n_images is None else n_images)
 
+    def part(self, name: str) -> Path:
+        """Return the file of a part of a result, under the conditions of this setting."""
+        folder = self.out / "parts"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder / f"{name}-{self.n_images}x{self.epochs}-{self.seeds}seeds.csv"
+
     def conditions(self, **more: Any) -> dict[str, Any]:
         """Return what is to be known of a result, for the file beside it."""
         kept = asdict(self)

@@ -59,13 +59,17 @@ def main(setting: Setting) -> pd.DataFrame:
         ("mean", setting.n_test_averaged, MAPS | {name: KERNELS[name] for name in ("linear HSIC", "linear CKA")}),
         ("mean", setting.n_test, {name: index for name, index in KERNELS.items() if name.startswith("RBF")}),
     ):
-        pixels, classes = setting.test_images(n_test)
-        models = [layers_of(network, pixels, how) for network in networks]
-        table = benchmark_indexes(models, indexes, n_jobs=setting.n_jobs)
-        table.insert(0, "activations", {"flatten": "flattened", "mean": "averaged"}[how])
-        table.insert(1, "rows", n_test)
-        tables.append(table)
-    found = accuracies(networks, pixels, classes)
+        # Every part is kept, so that a run that was stopped goes on after the last one.
+        kept = setting.part(f"matching-{how}-{n_test}-{len(indexes)}")
+        if not kept.exists():
+            pixels, _ = setting.test_images(n_test)
+            models = [layers_of(network, pixels, how) for network in networks]
+            table = benchmark_indexes(models, indexes, n_jobs=setting.n_jobs)
+            table.insert(0, "activations", {"flatten": "flattened", "mean": "averaged"}[how])
+            table.insert(1, "rows", n_test)
+            table.to_csv(kept, index=False)
+        tables.append(pd.read_csv(kept))
+    found = accuracies(networks, *setting.test_images())
     frame = pd.concat(tables, ignore_index=True)
     frame["paper"] = frame["index"].map(PAPER) / 100
     setting.write("matching", frame, _figure(frame), accuracy=[round(value, 4) for value in found])
