@@ -16,6 +16,7 @@ import numpy as np
 Array = Any
 
 _NUMPY_EPS = {kind.dtype.char: float(np.finfo(kind.dtype).eps) for kind in (np.float32(1), np.float64(1))}
+_NUMPY_NAMES = {"f": "float32", "d": "float64"}
 _HALF = ("float16", "bfloat16")
 
 
@@ -103,6 +104,8 @@ def describe_type(obj: Any) -> str:
 def dtype_name(x: Array) -> str:
     """Return the name of the data type without its library, as in ``float32``."""
     dtype = x.dtype
+    if type(x) is np.ndarray and dtype.char in _NUMPY_NAMES:  # NumPy makes the name anew each time
+        return _NUMPY_NAMES[dtype.char]
     return getattr(dtype, "name", None) or str(dtype).rsplit(".", maxsplit=1)[-1]
 
 

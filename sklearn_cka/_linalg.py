@@ -86,9 +86,7 @@ def center(X: Array, weights: Array | None = None) -> Centered:
     """
     xp = _arrays.namespace(X)
     first = X[0, :]
-    with np.errstate(over="ignore"):  # looked into below
-        values = X - first[None, :]
-    highest = xp.maximum(xp.max(values, axis=0), -xp.min(values, axis=0))
+    values, highest = _differences(X, first)
     noise = highest <= xp.abs(first) * (_CONSTANT_ULPS * _arrays.eps(X))
     if bool(xp.any(noise)) and bool(xp.any(noise & (highest > 0.0))):
         values = xp.where(noise[None, :], xp.zeros_like(values[:1, :1]), values)
@@ -104,9 +102,42 @@ def center(X: Array, weights: Array | None = None) -> Centered:
         exponent = exponent if abs(exponent) > _SAFE_EXPONENT else 0
     if exponent:
         values = scale_by_power_of_two(values, -exponent)
-    shift = column_means(values, weights)
-    values -= xp.astype(shift, values.dtype, copy=False)[None, :]
+
+    def subtract_mean(columns: slice) -> Array:
+        part = values[:, columns]
+        mean = column_means(part, weights)
+        part -= xp.astype(mean, part.dtype, copy=False)[None, :]
+        return mean
+
+    if _arrays.is_numpy(X):
+        shift = np.concatenate(_threads.map_blocks(subtract_mean, _column_blocks(X), X))
+    else:
+        shift = column_means(values, weights)
+        values -= xp.astype(shift, values.dtype, copy=False)[None, :]
     return Centered(values, exponent, largest == 0.0, first, shift, X)
+
+
+def _differences(X: Array, first: Array) -> tuple[Array, Array]:
+    """Return all rows minus the first, and the largest size in every column."""
+    xp = _arrays.namespace(X)
+    if not _arrays.is_numpy(X):
+        values = X - first[None, :]
+        return values, xp.maximum(xp.max(values, axis=0), -xp.min(values, axis=0))
+    values = np.empty_like(X)
+
+    def subtract(columns: slice) -> np.ndarray:
+        part = values[:, columns]
+        with np.errstate(over="ignore"):  # looked into by the caller
+            np.subtract(X[:, columns], first[columns], out=part)
+        return np.maximum(part.max(axis=0), -part.min(axis=0))
+
+    return values, np.concatenate(_threads.map_blocks(subtract, _column_blocks(X), X))
+
+
+def _column_blocks(X: np.ndarray) -> list[slice]:
+    """Return one slice of columns for every thread that is worth its start."""
+    threads = _threads.available() if X.size >= _threads.WORTH_THREADS else 1
+    return list(blocks(X.shape[1], -(-X.shape[1] // threads)))
 
 
 def scale(X: Array) -> tuple[Array, int]:

@@ -15,7 +15,7 @@ from typing import Any
 from sklearn_cka import _arrays, _sklearn
 
 # Blocks of fewer numbers in all are done sooner than threads are started.
-_WORTH_THREADS = 500_000
+WORTH_THREADS = 500_000
 
 _limit: ContextVar[int | None] = ContextVar("sklearn_cka_threads", default=None)
 
@@ -38,7 +38,8 @@ def available() -> int:
 
 def map_blocks(work: Callable[[slice], Any], blocks: list[slice], matrix: _arrays.Array) -> list[Any]:
     """Return ``work(block)`` for blocks of the rows of a matrix, in order; in threads if it is large and of NumPy."""
-    threads = min(available(), len(blocks)) if _arrays.is_numpy(matrix) and matrix.size >= _WORTH_THREADS else 1
+    is_worth_it = len(blocks) > 1 and _arrays.is_numpy(matrix) and matrix.size >= WORTH_THREADS
+    threads = min(available(), len(blocks)) if is_worth_it else 1
     if threads < 2:
         return [work(block) for block in blocks]
     with ThreadPoolExecutor(threads) as pool:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_array
 
-from sklearn_cka import _arrays
+from sklearn_cka import _arrays, _linalg, _threads
 from sklearn_cka._arrays import Array
 
 # How far a Gram matrix may be from symmetric, relative to its largest entry: rounding of a matrix product.
@@ -127,9 +127,14 @@ def check_finite(array: Array, name: str) -> None:
 def is_finite(array: Array) -> bool:
     """Whether no entry is NaN or infinite."""
     xp = _arrays.namespace(array)
-    with np.errstate(over="ignore", invalid="ignore"):
-        if math.isfinite(float(xp.sum(array))):  # one pass, unless the sum overflows
-            return True
+
+    def total(rows: slice) -> float:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float(xp.sum(array[rows, ...]))
+
+    rows = _linalg.row_blocks(array) if array.ndim == 2 else [slice(None)]
+    if all(map(math.isfinite, _threads.map_blocks(total, rows, array))):  # one pass, unless a sum overflows
+        return True
     return bool(xp.all(xp.isfinite(array)))
 
 

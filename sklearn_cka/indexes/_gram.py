@@ -188,6 +188,10 @@ class GramEmbedding:
             value = value if value > rounding else 0.0
         self._self_inner[form] = value
 
+    def remember_squares(self, squares: Array) -> None:
+        """Keep the squared norms of the rows of the features that were computed elsewhere, in float64."""
+        self.__dict__["squares"] = squares
+
     @cached_property
     def diagonal(self) -> Array:
         """Diagonal of the biased centred Gram matrix, in float64."""

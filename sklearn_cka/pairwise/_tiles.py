@@ -70,15 +70,20 @@ def gram_products(a: list[GramEmbedding], b: list[GramEmbedding] | None, progres
     xp = _arrays.namespace(features[0])
     n = features[0].shape[0]
     sums = _Sums(features[0], len(a), None if b is None else len(b))
+    diagonals: list[Array] = []
     for rows in _linalg.blocks(n, _strip_rows(n, len(layers), features[0])):
         for columns, factor in ((rows, 1.0), (slice(rows.stop, n), 2.0)):
             if columns.start >= columns.stop:
                 continue
             stack = _gram_strips(xp, features, rows, columns)
-            if layers[0].debiased and columns is rows:
-                stack = _without_diagonal(xp, stack)
+            if columns is rows:
+                diagonals.append(xp.astype(xp.linalg.diagonal(stack), xp.float64))
+                if layers[0].debiased:
+                    stack = _without_diagonal(xp, stack)
             sums.add(xp.reshape(stack, (len(layers), -1)), factor)
         progress.update(rows.stop - rows.start)
+    for layer, squares in zip(layers, _layers_of(xp.concat(diagonals, axis=1)), strict=True):
+        layer.remember_squares(squares)
     pairs, own = sums.to_host()
     if layers[0].debiased:
         _subtract_means(layers, len(a), b is None, pairs, own)
@@ -90,6 +95,11 @@ def _remember(layers: list[GramEmbedding], pairs: np.ndarray, own: np.ndarray) -
     for layer, value in zip(layers, own, strict=True):
         layer.remember_self_inner("gram", float(value))
     return pairs
+
+
+def _layers_of(stack: Array) -> list[Array]:
+    """Return the rows of a matrix, one a layer."""
+    return [stack[i, :] for i in range(stack.shape[0])]
 
 
 def _gram_strips(xp: Any, features: list[Array], rows: slice, columns: slice) -> Array:
@@ -148,14 +158,21 @@ def feature_products(a: list[GramEmbedding], b: list[GramEmbedding] | None, prog
 
 
 def matrix_products(a: list[GramEmbedding], b: list[GramEmbedding] | None, progress: Any) -> np.ndarray:
-    """Return all inner products <a_i, b_j> of Gram matrices that are held whole, as products of stacked chunks."""
+    """Return all inner products <a_i, b_j> of symmetric matrices that are held whole, as products of stacked strips.
+
+    Strips of the upper triangle only, as in :func:`gram_products`.
+    """
     layers = a if b is None else a + b
-    flat = [_arrays.namespace(gram).reshape(gram, (-1,)) for gram in _common_precision([e.gram for e in layers])]
-    xp = _arrays.namespace(flat[0])
-    sums = _Sums(flat[0], len(a), None if b is None else len(b))
-    for chunk in _linalg.blocks(flat[0].shape[0], _chunk_columns(len(layers), flat[0])):
-        sums.add(xp.stack([vector[chunk] for vector in flat]), 1.0)
-        progress.update(chunk.stop - chunk.start)
+    matrices = _common_precision([layer.gram for layer in layers])
+    xp = _arrays.namespace(matrices[0])
+    n = layers[0].n_samples
+    sums = _Sums(matrices[0], len(a), None if b is None else len(b))
+    for rows in _linalg.blocks(n, _strip_rows(n, len(layers), matrices[0])):
+        for columns, factor in ((rows, 1.0), (slice(rows.stop, n), 2.0)):
+            if columns.start < columns.stop:
+                stack = xp.stack([matrix[rows, columns] for matrix in matrices])
+                sums.add(xp.reshape(stack, (len(layers), -1)), factor)
+        progress.update(n * (rows.stop - rows.start))
     return _remember(layers, *sums.to_host())
 
 
@@ -180,7 +197,3 @@ def _strip_rows(n: int, n_layers: int, array: Array) -> int:
     """Return the number of rows of a strip, all layers of which fit in the working memory (but at least one row)."""
     wanted = n if n <= _WHOLE_GRAM_ROWS else _STRIP_ROWS
     return max(1, min(wanted, _budget(array) // max(1, n_layers * n)))
-
-
-def _chunk_columns(n_layers: int, array: Array) -> int:
-    return max(1, min(16 * _SUM_BLOCK, _budget(array) // n_layers))
