@@ -482,6 +482,11 @@ def _check_metric(c: _Context) -> None:
                 )
                 _require(min(ab, bc, ac) >= 0.0, f"{c.properties.metric} is negative")
             _close(clone(c.index).distance(A, A), 0.0, 1e-6, f"{c.properties.metric} of X with itself")
+        if c.has_weights:
+            weights = c.rng.integers(1, 4, A.shape[0])
+            expected = clone(c.index).distance(*(np.repeat(Z, weights, axis=0) for Z in (A, C)))
+            weighted = clone(c.index).distance(A, C, sample_weight=weights)
+            _close(weighted, expected, 1e-6, f"{c.properties.metric} of weighted rows, by repeated rows")
 
 
 _CHECKS: tuple[Callable[[_Context], None], ...] = (

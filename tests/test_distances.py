@@ -1,13 +1,14 @@
 """Distance forms: a similarity that is the cosine of an angle gives a metric."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
 from sklearn.cluster import AgglomerativeClustering
 from sklearn.manifold import MDS
 
-from sklearn_cka import CKA, HSIC, cka, compare_layers
+from sklearn_cka import CKA, HSIC, SimilarityWarning, cka, compare_layers, get_index
 
 
 @pytest.fixture
@@ -63,3 +64,17 @@ def test_an_index_without_a_metric_form_says_so(layers):
         compare_layers(layers, output="angle")
     with pytest.raises(ValueError, match="no chance-adjusted form"):
         _ = compare_layers(layers, output="distance").adjusted
+
+
+def test_distances_of_weighted_rows_are_those_of_repeated_ones():
+    rng = np.random.default_rng(0)
+    X, y, weights = rng.standard_normal((30, 4)), rng.standard_normal((30, 4)), rng.integers(1, 4, 30)
+    repeated = np.repeat(X, weights, axis=0), np.repeat(y, weights, axis=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SimilarityWarning)
+        for name in ("cka", "procrustes", "angular_cka", "permutation_procrustes", "soft_matching"):
+            index = get_index(name)
+            assert index.distance(X, y, sample_weight=weights) == pytest.approx(index.distance(*repeated), abs=1e-9)
+            assert index.distance(X, y, weights) != pytest.approx(index.distance(X, y), abs=1e-4)
+        with pytest.raises(ValueError, match="no distance form"):
+            get_index("cca").distance(X, y, weights)

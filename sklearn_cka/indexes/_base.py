@@ -31,11 +31,13 @@ __all__ = ["BaseIndex", "IndexProperties", "WeightedIndex"]
 #: What a representation may undergo without changing an invariant index.
 TRANSFORMATIONS = ("translation", "isotropic_scaling", "permutation", "orthogonal", "invertible_linear")
 
-#: Distances that are metrics for cosines of angles or for shares of sets, by the name that an index declares.
+#: Distances that are metrics where an index declares them by name; rounding makes none negative.
 _METRIC_FORMS: dict[str | None, Callable[[float], float]] = {
-    "arccos(s)": math.acos,
-    "sqrt(2 - 2s)": lambda s: math.sqrt(2.0 - 2.0 * s),
-    "1 - s": lambda s: 1.0 - s,
+    "arccos(s)": lambda s: math.acos(max(-1.0, min(1.0, s))),
+    "sqrt(2 - 2s)": lambda s: math.sqrt(max(0.0, 2.0 - 2.0 * s)),
+    "sqrt(1 - s)": lambda s: math.sqrt(max(0.0, 1.0 - s)),
+    "1 - s": lambda s: max(0.0, 1.0 - s),
+    "-s": lambda s: max(0.0, -s),
 }
 
 # A biased value is mostly chance if at least half of it is, and the chance level itself is not negligible.
@@ -60,8 +62,8 @@ class IndexProperties:
     self_similarity : float or None
         The value of a representation with itself; None where it depends on the representation.
     metric : str or None
-        The distance form that is a metric, ``"arccos(s)"``, ``"sqrt(2 - 2s)"`` or ``"1 - s"`` of the similarity s;
-        None without one.
+        The distance form that is a metric, ``"arccos(s)"``, ``"sqrt(2 - 2s)"``, ``"sqrt(1 - s)"``, ``"1 - s"`` or
+        ``"-s"`` of the similarity s; None without one.
     min_samples : int
         Least number of rows.
     equal_widths : bool
@@ -245,7 +247,7 @@ class BaseIndex(BaseEstimator, metaclass=ABCMeta):
         metric = self.properties.metric
         if metric not in _METRIC_FORMS:
             raise ValueError(f"{self!r} has no distance form that is a metric.")
-        return similarity if math.isnan(similarity) else _METRIC_FORMS[metric](max(-1.0, min(1.0, similarity)))
+        return similarity if math.isnan(similarity) else _METRIC_FORMS[metric](similarity)
 
     def distance(self, X: Array, y: Array) -> float:
         """Return the metric form of the index, a distance, without fitting.
@@ -465,6 +467,32 @@ class WeightedIndex(BaseIndex):
             As :meth:`fit`.
         """
         return self._similarity(X, y, sample_weight)
+
+    def distance(self, X: Array, y: Array, sample_weight: Array | None = None) -> float:
+        """Return the metric form of the index, a distance, without fitting.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            First representation.
+        y : array-like of shape (n_samples, n_targets) or (n_samples,)
+            Second representation of the same rows.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How many times each row counts.
+
+        Returns
+        -------
+        distance : float
+            At least 0, 0 for equal representations (up to the root of rounding), and no longer than the way over
+            any third representation.
+
+        Raises
+        ------
+        ValueError
+            If the index has no metric form (``properties.metric`` is None), or as :meth:`fit`.
+        """
+        self.to_distance(1.0)  # an index without one says so before it computes
+        return self.to_distance(self._similarity(X, y, sample_weight))
 
     def _embed_pair(self, X: Array, y: Array, weights: Array | None) -> tuple[Any, Any]:
         return self.embed(X, weights), self.embed_y(y, weights)

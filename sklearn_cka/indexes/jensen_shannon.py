@@ -10,7 +10,6 @@ Schumacher, Strohmaier & Lemmerich (2023), arXiv:2305.06329 (functional similari
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from sklearn_cka import _arrays, _validation
@@ -92,21 +91,6 @@ class JensenShannonSimilarity(OutputIndex):
             cost="n p",
             reference="Lin 1991, IEEE Transactions on Information Theory 37",
         )
-
-    def to_distance(self, similarity: float) -> float:
-        """Return the root of the mean divergence, a metric in [0, 1].
-
-        Parameters
-        ----------
-        similarity : float
-            A value of the index.
-
-        Returns
-        -------
-        distance : float
-            0 for equal probabilities; NaN for NaN.
-        """
-        return similarity if math.isnan(similarity) else math.sqrt(max(0.0, 1.0 - similarity))
 
     def embed(self, X: Array, sample_weight: Array | None = None) -> DistributionEmbedding:
         """Return the class probabilities of one side.
