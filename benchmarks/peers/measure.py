@@ -38,7 +38,7 @@ def peak_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-def _reset_peak() -> None:
+def reset_peak() -> None:
     """Set the mark of the most memory held to what is held now, where the system lets one."""
     try:
         Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
@@ -78,7 +78,7 @@ def alone(name: str, row: str, quick: bool) -> dict[str, Any]:
     warnings.simplefilter("ignore")
     run(found, tiny, tiny.layers(), n_pairs=1)  # imports and compilation, which are not the job's
     layers = work.layers()
-    _reset_peak()
+    reset_peak()
     before, start = peak_memory(), time.perf_counter()
     value, factor = run(found, work, layers)
     seconds = time.perf_counter() - start
