@@ -54,6 +54,7 @@ from sklearn_cka.pairwise import SimilarityTable, compare_layers, compare_models
 from sklearn_cka.probes import probe_layers
 from sklearn_cka.selection import permutation_z_scorer
 from sklearn_cka.spectrum import cka_spectrum, effective_dimension, within_class
+from sklearn_cka.streaming import LayerAccumulator, accumulate_layers
 
 __version__ = "0.1.0"
 
@@ -83,6 +84,7 @@ __all__ = [
     "JaccardKNN",
     "JensenShannonSimilarity",
     "KernelAlignment",
+    "LayerAccumulator",
     "Layers",
     "LinearPredictivity",
     "MagnitudeDifference",
@@ -104,6 +106,7 @@ __all__ = [
     "UndefinedSimilarityWarning",
     "UniformityDifference",
     "WeightedIndex",
+    "accumulate_layers",
     "array_backend",
     "backend_names",
     "bandwidth_rule_names",

@@ -31,6 +31,7 @@ from sklearn_cka.exceptions import (
 )
 from sklearn_cka.indexes._base import WeightedIndex, is_mostly_chance
 from sklearn_cka.indexes._linear_map import LinearMap
+from sklearn_cka.indexes._partial import PartialFitMixin
 
 # Columns of bases that are stacked for one product.
 _PANEL_COLUMNS = 1_024
@@ -136,7 +137,7 @@ def root_weighted(Z: Array, weights: Array | None) -> Array:
     return Z * xp.astype(xp.sqrt(weights), Z.dtype)[:, None]
 
 
-class SpectralIndex(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WeightedIndex):
+class SpectralIndex(PartialFitMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, WeightedIndex):
     """Base class of the spectral family: subclasses turn (s_x, M, s_y) into a value and into maps of both sides."""
 
     family = "spectral"
@@ -173,7 +174,11 @@ class SpectralIndex(ClassNamePrefixFeaturesOutMixin, TransformerMixin, WeightedI
         return self._embed(X, sample_weight, loadings=self._uses_loadings)
 
     def _embed(self, X: Array, weights: Array | None, *, loadings: bool) -> SpectralEmbedding:
-        return embed_representation(X, weights, loadings=loadings)
+        return self._truncate(embed_representation(X, weights, loadings=loadings))
+
+    def _truncate(self, embedding: SpectralEmbedding) -> SpectralEmbedding:
+        """Return what the index keeps of an embedding of the whole effective rank."""
+        return embedding
 
     def _embed_pair(self, X: Array, y: Array, weights: Array | None) -> tuple[Any, Any]:
         return self._embed(X, weights, loadings=True), self._embed(y, weights, loadings=True)

@@ -210,8 +210,7 @@ class SVCCA(CanonicalCorrelation):
         if not is_number or not 0.0 < share <= 1.0:
             raise ValueError(f"threshold is a share of the variance, greater than 0 and at most 1; got {share!r}.")
 
-    def _embed(self, X: Array, weights: Array | None, *, loadings: bool) -> SpectralEmbedding:
-        embedding = super()._embed(X, weights, loadings=loadings)
+    def _truncate(self, embedding: SpectralEmbedding) -> SpectralEmbedding:
         return embedding.leading(self._n_kept(embedding))
 
     def _n_kept(self, embedding: SpectralEmbedding) -> int:

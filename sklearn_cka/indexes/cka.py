@@ -19,6 +19,7 @@ from sklearn_cka.indexes._base import IndexProperties
 from sklearn_cka.indexes._differentiable import cka_tensor
 from sklearn_cka.indexes._gram import GramEmbedding
 from sklearn_cka.indexes._gram_index import CenteredGramIndex, GramIndex, KernelParamsMixin
+from sklearn_cka.indexes._partial import PartialFitMixin
 
 __all__ = ["CKA", "KernelAlignment", "cka", "kernel_alignment"]
 
@@ -31,7 +32,7 @@ def cosine(inner: float, self_a: float, self_b: float, a: GramEmbedding, b: Gram
     return _linalg.clip_rounding(value, -1.0, 1.0, 64 * max(a.eps, b.eps))
 
 
-class CKA(KernelParamsMixin, CenteredGramIndex):
+class CKA(PartialFitMixin, KernelParamsMixin, CenteredGramIndex):
     """Centred kernel alignment of two representations.
 
     Parameters

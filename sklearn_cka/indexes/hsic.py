@@ -17,11 +17,12 @@ from sklearn_cka._arrays import Array
 from sklearn_cka.indexes._base import IndexProperties
 from sklearn_cka.indexes._gram import GramEmbedding
 from sklearn_cka.indexes._gram_index import CenteredGramIndex, KernelParamsMixin
+from sklearn_cka.indexes._partial import PartialFitMixin
 
 __all__ = ["HSIC", "hsic"]
 
 
-class HSIC(KernelParamsMixin, CenteredGramIndex):
+class HSIC(PartialFitMixin, KernelParamsMixin, CenteredGramIndex):
     """Hilbert-Schmidt independence criterion of two representations.
 
     Parameters
