@@ -84,7 +84,7 @@ def in_batches(index, X, y, sizes, weights=None):
         rows = slice(start, start + size)
         index.partial_fit(X[rows, :], y[rows, :], None if weights is None else weights[rows])
         start += size
-    assert start == len(X)
+    assert start == X.shape[0]
     return index
 
 
