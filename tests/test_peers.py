@@ -17,6 +17,8 @@ SAME_NUMBER = [
     ("numpy", "linear table"),
     ("numpy", "linear pair"),
     ("ckatorch", "linear table"),
+    ("ckatorch", "debiased table"),
+    ("ckatorch", "rbf table"),
     ("rsatoolbox", "linear table"),
     ("repsim", "linear table"),
     ("hyppo", "linear pair"),
@@ -50,6 +52,7 @@ def test_absent_peers_are_reported_by_name(monkeypatch):
     assert version_lines({"versions": {missing.name: missing.version}}) == ["no-such-peer not installed here"]
 
 
+@pytest.mark.filterwarnings("ignore::sklearn_cka.ChanceLevelWarning")
 @pytest.mark.parametrize("task", sorted(set(REFERENCES) - {"stream"}))
 def test_ours_agrees_with_the_reference(task):
     work = tiny(task)

@@ -123,11 +123,13 @@ def _numpy_permutations(layers: list[np.ndarray]) -> float:
 # ckatorch: cka_base(x, y) for two matrices; the class for models
 
 
-def _ckatorch_pair(X: np.ndarray, Y: np.ndarray, **options: Any) -> float:
+def _ckatorch_pair(X: np.ndarray, Y: np.ndarray, *, bandwidth: float | None = None, unbiased: bool = False) -> float:
     import torch
     from ckatorch.core import cka_base
 
-    return float(cka_base(torch.from_numpy(X), torch.from_numpy(Y), kernel="linear", method="fro_norm", **options))
+    # Its threshold multiplies the median distance, as our bandwidth does.
+    options = {"kernel": "linear"} if bandwidth is None else {"kernel": "rbf", "threshold": bandwidth}
+    return float(cka_base(torch.from_numpy(X), torch.from_numpy(Y), unbiased=unbiased, **options))
 
 
 # pytorch-cka: cka_from_features(list, list)
@@ -324,11 +326,11 @@ PEERS = [
         {
             "linear table": PairLoop(_ckatorch_pair),
             "debiased table": PairLoop(lambda X, Y: _ckatorch_pair(X, Y, unbiased=True)),
+            "rbf table": PairLoop(_ckatorch_pair),
             "linear pair": PairLoop(_ckatorch_pair),
         },
         compares_models=True,
-        note="its model class keeps the last batch only and takes 3-D activations, so it has no row of its own in the "
-        "stream; its RBF bandwidth is a threshold on the squared median, which the RBF row sets by the median",
+        note="its model class keeps the last batch only, so it has no row in the stream",
     ),
     Peer(
         "pytorch-cka",
