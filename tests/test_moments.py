@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from sklearn_cka._arrays import to_numpy
 from sklearn_cka._moments import RowMoments
 
 
@@ -31,9 +32,9 @@ def test_merged_sums_are_those_of_all_rows(backend, weighted):
     assert whole.n_rows == 50
     assert whole.total == weights.sum()
     for made, expected in ((whole.scatter, S), (whole.squares, D), (whole.cross, G)):
-        np.testing.assert_allclose([[float(v) for v in row] for row in made], expected, rtol=1e-11, atol=1e-10)
+        np.testing.assert_allclose(to_numpy(made), expected, rtol=1e-11, atol=1e-10)
     for layer, X in enumerate(layers):
-        mean = [float(v) for v in whole.mean(layer)]
+        mean = to_numpy(whole.mean(layer))
         np.testing.assert_allclose(mean, np.average(X, axis=0, weights=weights), rtol=1e-13)
 
 
