@@ -18,10 +18,8 @@ SAME_NUMBER = [
     ("numpy", "linear pair"),
     ("ckatorch", "linear table"),
     ("ckatorch", "debiased table"),
-    ("ckatorch", "rbf table"),
     ("rsatoolbox", "linear table"),
     ("repsim", "linear table"),
-    ("hyppo", "linear pair"),
     ("dcor", "distance correlation"),
     ("cca-zoo", "cca table"),
 ]

@@ -383,7 +383,7 @@ PEERS = [
     Peer(
         "hyppo",
         "hyppo",
-        "independence tests; HSIC normalised with a linear kernel and the RV coefficient are linear CKA",
+        "independence tests; normalised HSIC with a linear kernel",
         {
             "linear table": PairLoop(_hyppo_hsic),
             "linear pair": PairLoop(_hyppo_hsic),
