@@ -41,6 +41,7 @@ from sklearn_cka.indexes.rdm_difference import RDMDifference
 from sklearn_cka.indexes.regression import CanonicalRidge, LinearPredictivity, linear_predictivity
 from sklearn_cka.indexes.riemannian import RiemannianSimilarity
 from sklearn_cka.indexes.rsa import RSA, rdm, rsa
+from sklearn_cka.indexes.rtd import RTD
 from sklearn_cka.indexes.unit_matching import (
     PermutationProcrustes,
     SoftMatching,
@@ -66,6 +67,7 @@ __all__ = [
     "IMD",
     "PWCCA",
     "RSA",
+    "RTD",
     "SVCCA",
     "AngularCKA",
     "BaseIndex",

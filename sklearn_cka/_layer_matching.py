@@ -282,7 +282,8 @@ def benchmark_indexes(
     models : iterable of Layers, dict or path
         Two or more models, as for :func:`layer_matching`.
     indexes : dict of name to index, or list of names and indexes, default=None
-        What to compare; None is every index that takes two representations of any widths by its defaults.
+        What to compare; None is every index that takes two representations of any widths by its defaults, those
+        that need an extra excepted.
     exclude : str or list of str, default=None
         Layers that take no part, such as the logits.
     n_jobs : int, default=None
@@ -351,7 +352,9 @@ def benchmark_indexes(
 def _named_indexes(indexes: Any) -> dict[str, BaseIndex]:
     if indexes is None:
         named = {name: get_index(name) for name in index_names()}
-        return {name: index for name, index in named.items() if not index.properties.equal_widths}
+        return {
+            name: index for name, index in named.items() if not index.properties.equal_widths and index.extra is None
+        }
     if isinstance(indexes, (str, BaseIndex)):
         indexes = [indexes]
     if not isinstance(indexes, Mapping):

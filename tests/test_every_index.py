@@ -28,7 +28,7 @@ def _takes_any_matrix(name):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SimilarityWarning)
             get_index(name).similarity(*_pair())
-    except ValueError:
+    except (ValueError, ImportError):
         return False
     return not get_tags(get_index(name)).input_tags.pairwise
 

@@ -100,7 +100,8 @@ class BaseIndex(BaseEstimator, metaclass=ABCMeta):
     similarity_ : float
         The index between the `X` and `y` given to :meth:`fit`; higher is more similar.
     chance_ : float
-        Its expected value had the rows of `y` no correspondence to those of `X`; NaN where that is not known.
+        Its expected value had the rows of `y` no correspondence to those of `X`; NaN where it has no closed form
+        (:func:`~sklearn_cka.permutation_test` estimates it, as ``null_mean``).
     n_features_in_ : int
         Number of columns of `X`.
     n_features_y_in_ : int
@@ -109,6 +110,8 @@ class BaseIndex(BaseEstimator, metaclass=ABCMeta):
 
     #: What kind of embedding the index compares; base classes of a family name theirs.
     family: str = "other"
+    #: The extra of this package that has to be installed to compute the index, None for most.
+    extra: str | None = None
 
     @property
     def properties(self) -> IndexProperties:

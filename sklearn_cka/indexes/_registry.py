@@ -29,6 +29,7 @@ from sklearn_cka.indexes.rdm_difference import RDMDifference
 from sklearn_cka.indexes.regression import CanonicalRidge, LinearPredictivity
 from sklearn_cka.indexes.riemannian import RiemannianSimilarity
 from sklearn_cka.indexes.rsa import RSA
+from sklearn_cka.indexes.rtd import RTD
 from sklearn_cka.indexes.unit_matching import PermutationProcrustes, SoftMatching
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ _INDEXES: dict[str, type[BaseIndex]] = {
     "concentricity_difference": ConcentricityDifference,
     "uniformity_difference": UniformityDifference,
     "imd": IMD,
+    "rtd": RTD,
     "permutation_procrustes": PermutationProcrustes,
     "soft_matching": SoftMatching,
     "correlation_match": CorrelationMatch,
