@@ -51,7 +51,8 @@ from sklearn_cka.indexes.unit_matching import (
 from sklearn_cka.inference import bootstrap, compare_similarities, jackknife, permutation_test
 from sklearn_cka.kernels import kernel_names, pairwise_kernel, register_kernel
 from sklearn_cka.layers import Layers
-from sklearn_cka.pairwise import SimilarityTable, compare_layers, compare_models
+from sklearn_cka.models import compare_models
+from sklearn_cka.pairwise import SimilarityTable, compare_layers
 from sklearn_cka.probes import probe_layers
 from sklearn_cka.selection import permutation_z_scorer
 from sklearn_cka.spectrum import cka_spectrum, effective_dimension, within_class

@@ -39,6 +39,7 @@ FLOORS = {
     "spectrum": 6,
     "streaming": 6,
     "testing": 6,
+    "models": 7,
     "selection": 7,
     "_cli_extract": 8,
     "cli": 8,

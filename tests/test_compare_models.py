@@ -8,7 +8,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_cka import CKA, compare_layers, compare_models, extract_layers
+from sklearn_cka import CKA, compare_layers, compare_models, extract_layers, models
 from sklearn_cka.extract import _sinks
 
 
@@ -24,7 +24,7 @@ def test_table_is_that_of_the_layers(networks):
     expected = compare_layers(
         extract_layers(a, X, layers="hidden_*"), extract_layers(b, X, layers="output"), CKA(debiased=True)
     )
-    np.testing.assert_array_equal(table.values, expected.values)
+    np.testing.assert_allclose(table.values, expected.values, rtol=1e-12)
     assert (table.row_names, table.column_names) == (["hidden_1", "hidden_2"], ["output"])
     assert table.n_samples == 150
 
@@ -106,3 +106,45 @@ def test_layers_in_files(tmp_path):
     np.testing.assert_allclose(table.values, compare_models(a, b, x, debiased=True).values, rtol=1e-5)
     with pytest.raises(ValueError, match="give each a place of its own"):
         compare_models(a, b, x, extract={"out": tmp_path / "a"})
+
+
+@pytest.mark.parametrize("index", ["cka", "hsic", "procrustes", "linear_predictivity"])
+def test_streaming_keeps_no_layers_and_changes_no_value(networks, monkeypatch, index):
+    (a, b), X = networks
+    options = {"layers": "hidden_*", "verbose": 0}
+    kept = compare_models(a, b, X, index, stream=False, **options)
+
+    def refuse(*args, **kwargs):
+        raise AssertionError("the layers were kept")
+
+    monkeypatch.setattr(models, "extract_pair", refuse)
+    for stream in (None, True):
+        table = compare_models(a, b, X, index, stream=stream, **options)
+        np.testing.assert_allclose(table.values, kept.values, rtol=1e-9)
+        np.testing.assert_allclose(table.chance, kept.chance, rtol=1e-9)
+        assert (table.row_names, table.column_names, table.n_samples) == (kept.row_names, kept.column_names, 150)
+
+
+def test_layers_are_kept_where_that_takes_less_or_they_are_asked_for(networks, monkeypatch, tmp_path):
+    (a, b), X = networks
+    monkeypatch.setattr(models.LayerAccumulator, "update", lambda *args: pytest.fail("the layers were streamed"))
+    compare_models(a, b, X[:10], debiased=True)  # fewer rows than units
+    compare_models(a, b, X, kernel="rbf", layers="hidden_*", debiased=True)
+    compare_models(a, b, X, layers="hidden_*", output="distance")
+    compare_models(a, b, X, layers="hidden_*", plan="gram", debiased=True)
+    with pytest.raises(ValueError, match="all pairs of rows"):
+        compare_models(a, b, X, kernel="rbf", stream=True)
+    with pytest.raises(ValueError, match="stream=True keeps no layers"):
+        compare_models(a, b, X, output="distance", stream=True)
+
+
+def test_torch_models_are_streamed_batch_by_batch_and_left_clean():
+    torch, a, b = torch_models()
+    x = torch.randn(70, 4, generator=torch.Generator().manual_seed(1))
+    for data in (x, torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x), batch_size=16)):
+        options = {} if data is not x else {"extract": {"batch_size": 16}}
+        tables = [compare_models(a, b, data, debiased=True, stream=stream, **options) for stream in (True, False)]
+        np.testing.assert_allclose(tables[0].values, tables[1].values, atol=1e-6)
+    with pytest.raises(RuntimeError):
+        compare_models(a, b, torch.randn(9, 5), stream=True)
+    assert not any(module._forward_hooks for net in (a, b) for module in net.modules())

@@ -29,7 +29,7 @@ VARIANTS = {
     "canonical_ridge, separable": CanonicalRidge(statistic="separable"),
 }
 # There is nothing to deconfound; the mean of penalised correlations is not 1 for a representation with itself.
-LEFT_OUT = ("deconfounded_cka", "canonical_ridge")
+LEFT_OUT = ("deconfounded_cka", "canonical_ridge", "rtd")
 # Of the curves: name, label, line and marker, told apart without colour.
 SHOWN = {
     "cka": ("linear CKA", "-", "o"),

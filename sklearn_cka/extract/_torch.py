@@ -290,6 +290,35 @@ def extract_together(
         return [extraction.finish(source) for extraction in extractions]
 
 
+def iter_together(
+    models: Sequence[nn.Module],
+    X: Any,
+    layers: Sequence[Any],
+    options: Sequence[dict[str, Any]],
+    *,
+    batch_size: int | None,
+    verbose: int,
+) -> Iterator[list[Layers]]:
+    """Send every batch through all models and yield the layers of each, keeping none."""
+    extractions = [_extraction(*each) for each in zip(models, layers, options, strict=True)]
+    takes_lists = all(extraction.inputs is not None for extraction in extractions)
+    source = make_source(X, batch_size=batch_size, takes_lists=takes_lists)
+    with ExitStack() as stack:
+        for extraction in extractions:
+            stack.enter_context(extraction)
+        progress = stack.enter_context(_progress(source.n_rows, verbose))
+        for drawn in source.batches():
+            start = extractions[0].n_seen
+            found = [extraction.matrices(drawn) for extraction in extractions]
+            stop = extractions[0].n_seen
+            labels = None if source.labels is None else source.labels[start:stop]
+            yield [
+                Layers._of(arrays, labels if all(len(array) == stop - start for array in arrays.values()) else None)
+                for arrays in found
+            ]
+            progress.update(stop - start)
+
+
 @extract_layers.register(nn.Module)
 def _module_layers(
     model: nn.Module, X: Any, layers: Any = None, *, batch_size: int | None = None, verbose: int = 1, **options: Any
@@ -316,16 +345,8 @@ def _module_batches(
     for name in ("out", "out_device"):
         if options.get(name) is not None:
             raise ValueError(f"{name} is for extract_layers; iter_layers keeps nothing.")
-    extraction = _extraction(model, layers, options)
-    source = make_source(X, batch_size=batch_size, takes_lists=extraction.inputs is not None)
-    with extraction, _progress(source.n_rows, verbose) as progress:
-        for drawn in source.batches():
-            start = extraction.n_seen
-            arrays = extraction.matrices(drawn)
-            labels = None if source.labels is None else source.labels[start : extraction.n_seen]
-            same_rows = all(len(array) == extraction.n_seen - start for array in arrays.values())
-            yield Layers._of(arrays, labels if same_rows else None)
-            progress.update(extraction.n_seen - start)
+    for (found,) in iter_together([model], X, [layers], [options], batch_size=batch_size, verbose=verbose):
+        yield found
 
 
 def _progress(n_rows: int | None, verbose: int) -> Any:
