@@ -428,7 +428,9 @@ def gram_matrix(
         K *= -1.0
         return Gram(K, scale=_linalg.power_of_two(centered.exponent), is_constant=centered.is_constant)
     if isinstance(kernel, str) and _KERNELS[kernel].has_bandwidth:
-        return _radial_gram(X, kernel, bandwidth, bandwidth_rule, gamma, sigma, weights, exact=exact)
+        return RadialDistances(X, kernel).gram(
+            bandwidth, bandwidth_rule, gamma=gamma, sigma=sigma, weights=weights, exact=exact, overwrite=True
+        )
     with np.errstate(over="ignore", invalid="ignore"):  # looked into below
         K = evaluate(kernel, X, X, gamma, params)
     if isinstance(kernel, str) and kernel in _BUILT_IN:
@@ -448,49 +450,84 @@ def _scaled(K: Array) -> Gram:
     return Gram(K, scale=_linalg.power_of_two(exponent))
 
 
-def _radial_gram(
-    X: Array,
-    kernel: str,
-    bandwidth: float,
-    rule: str,
-    gamma: float | None,
-    sigma: float | None,
-    weights: Array | None,
-    *,
-    exact: bool,
-) -> Gram:
-    """Return the Gaussian or Laplacian Gram matrix ``exp(-t)``, t = d^2 / (2 sigma^2) or d / sigma."""
-    xp = _arrays.namespace(X)
-    centered = _linalg.center(X)
-    squared = kernel == "rbf"
-    Z = centered.values
-    distances = _linalg.squared_distances(Z, centered.unshifted) if squared else _linalg.manhattan_distances(Z, Z)
-    typical = None
-    if sigma is None and gamma is not None:
-        sigma = _sigma_of(gamma, squared)
-    elif sigma is None and rule == "none":
-        sigma = float(bandwidth)
-    if centered.is_constant:  # every distance is 0 and the kernel 1 at any bandwidth
-        K = xp.ones_like(distances) if exact else xp.zeros_like(distances)
-        return Gram(K, bandwidth=math.nan if sigma is None else sigma, is_constant=True)
-    if sigma is None:
-        typical = _typical_distance(distances, rule, squared=squared, weights=weights)
-        log2_sigma = math.log2(bandwidth) + math.log2(typical)
-        sigma = float(bandwidth) * typical * _linalg.power_of_two(centered.exponent)
-    else:
-        log2_sigma = math.log2(sigma) - centered.exponent
-    rate = _rate(log2_sigma, squared, X)
-    if exact:
-        return Gram(xp.exp(distances * -rate), bandwidth=sigma)
-    if rate < _LINEAR_RATE[_arrays.dtype_name(X)]:  # exp(-t) is 1 - t to the last digit: keep the size of t apart
-        distances *= -1.0
-        distances -= float(xp.mean(distances))
-        return Gram(distances, bandwidth=sigma, scale=rate)
-    m = -rate * (float(xp.mean(distances)) if typical is None else typical**2 if squared else typical)
-    K = _exponentials(distances, rate, math.expm1(m))
-    if rate > _SMALL_RATE:
-        return Gram(K, bandwidth=sigma)
-    return replace(_scaled(K), bandwidth=sigma)
+def has_bandwidth(kernel: Any) -> bool:
+    """Whether `bandwidth` changes the kernel."""
+    return isinstance(kernel, str) and _KERNELS[check_kernel(kernel)].has_bandwidth
+
+
+class RadialDistances:
+    """Distances between all rows, from which the Gaussian or Laplacian Gram matrix of any bandwidth comes.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Validated rows.
+    kernel : str
+        A kernel with a bandwidth.
+    """
+
+    def __init__(self, X: Array, kernel: str) -> None:
+        centered = _linalg.center(X)
+        Z = centered.values
+        self._squared = squared = kernel == "rbf"
+        self._values = (
+            _linalg.squared_distances(Z, centered.unshifted) if squared else _linalg.manhattan_distances(Z, Z)
+        )
+        self._exponent = centered.exponent
+        self._is_constant = centered.is_constant
+        self._typical: dict[str, float] = {}
+
+    def _typical_distance(self, rule: str, weights: Array | None) -> float:
+        if weights is not None:
+            return _typical_distance(self._values, rule, squared=self._squared, weights=weights)
+        if rule not in self._typical:
+            self._typical[rule] = _typical_distance(self._values, rule, squared=self._squared, weights=None)
+        return self._typical[rule]
+
+    def gram(
+        self,
+        bandwidth: float,
+        rule: str = "median",
+        *,
+        gamma: float | None = None,
+        sigma: float | None = None,
+        weights: Array | None = None,
+        exact: bool = False,
+        overwrite: bool = False,
+    ) -> Gram:
+        """Return the Gram matrix ``exp(-t)``, t = d^2 / (2 sigma^2) or d / sigma, as :func:`gram_matrix` does.
+
+        With `overwrite` the distances are lost to it.
+        """
+        distances, squared = self._values, self._squared
+        xp = _arrays.namespace(distances)
+        typical = None
+        if sigma is None and gamma is not None:
+            sigma = _sigma_of(gamma, squared)
+        elif sigma is None and rule == "none":
+            sigma = float(bandwidth)
+        if self._is_constant:  # every distance is 0 and the kernel 1 at any bandwidth
+            K = xp.ones_like(distances) if exact else xp.zeros_like(distances)
+            return Gram(K, bandwidth=math.nan if sigma is None else sigma, is_constant=True)
+        if sigma is None:
+            typical = self._typical_distance(rule, weights)
+            log2_sigma = math.log2(bandwidth) + math.log2(typical)
+            sigma = float(bandwidth) * typical * _linalg.power_of_two(self._exponent)
+        else:
+            log2_sigma = math.log2(sigma) - self._exponent
+        rate = _rate(log2_sigma, squared, distances)
+        if exact:
+            return Gram(xp.exp(distances * -rate), bandwidth=sigma)
+        distances = distances if overwrite else xp.asarray(distances, copy=True)
+        if rate < _LINEAR_RATE[_arrays.dtype_name(distances)]:  # exp(-t) is 1 - t: keep the size of t apart
+            distances *= -1.0
+            distances -= float(xp.mean(distances))
+            return Gram(distances, bandwidth=sigma, scale=rate)
+        m = -rate * (float(xp.mean(distances)) if typical is None else typical**2 if squared else typical)
+        K = _exponentials(distances, rate, math.expm1(m))
+        if rate > _SMALL_RATE:
+            return Gram(K, bandwidth=sigma)
+        return replace(_scaled(K), bandwidth=sigma)
 
 
 def _exponentials(distances: Array, rate: float, constant: float) -> Array:
