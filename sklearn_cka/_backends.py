@@ -49,6 +49,12 @@ class Target:
             return x
         return self.put(np.array(x), self.device)  # a copy: libraries refuse, or write to, memory that is not theirs
 
+    def bring(self, x: Array) -> Array:
+        """Return an array of any library as one of the target's."""
+        if self.name == "numpy":
+            return _arrays.to_numpy(x)
+        return _arrays.like(x, self.put(np.zeros(1, dtype=np.float32), self.device))
+
 
 def _numpy_put(x: np.ndarray, device: Any) -> Array:
     if device not in (None, "cpu"):

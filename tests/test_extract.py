@@ -28,6 +28,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 
+from sklearn_cka import _arrays
 from sklearn_cka.extract import extract_layers, select_layers
 from sklearn_cka.layers import Layers
 
@@ -402,3 +403,19 @@ def test_a_registered_type_is_known_alone_and_at_the_end_of_a_pipeline(monkeypat
     layers = extract_layers(model, X)
     assert layers.names == ["first", "last.twice", "last.four_times"]
     assert layers["last.four_times"].tolist() == (16 * X).tolist()
+
+
+def test_layers_are_moved_to_a_backend(backend):
+    X, y = load_iris(return_X_y=True)
+    model = MLPClassifier((5,), max_iter=20, random_state=0)
+    model.fit(X, y)
+    expected = extract_layers(model, X)
+    moved = extract_layers(model, X, backend=backend.name)
+    assert moved.names == expected.names
+    for name, array in moved.items():
+        assert type(array) is type(backend.asarray(X)) or backend.name == "jax"
+        np.testing.assert_array_equal(_arrays.to_numpy(array), expected[name])
+    with pytest.raises(ValueError, match="Unknown backend 'tensor'"):
+        extract_layers(model, X, backend="tensor")
+    with pytest.raises(ValueError, match="NumPy computes on the cpu"):
+        extract_layers(model, X, backend="numpy", device="cuda")

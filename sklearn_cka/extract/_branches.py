@@ -9,12 +9,12 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import FeatureUnion
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_cka.extract._dispatch import extract_layers, select_layers
+from sklearn_cka.extract._dispatch import extractor, select_layers
 from sklearn_cka.extract._sklearn_models import dense_output
 from sklearn_cka.layers import Layers
 
 
-@extract_layers.register(ColumnTransformer)
+@extractor.register(ColumnTransformer)
 def _column_layers(model: ColumnTransformer, X: Any, layers: str | Iterable[str] | None = None) -> Layers:
     """Return the columns that every branch makes, under its name; dropped ones have none."""
     check_is_fitted(model)
@@ -26,7 +26,7 @@ def _column_layers(model: ColumnTransformer, X: Any, layers: str | Iterable[str]
     return _checked({name: rows[:, slices[name]] for name in _wanted(list(slices), layers, model)}, X)
 
 
-@extract_layers.register(FeatureUnion)
+@extractor.register(FeatureUnion)
 def _union_layers(model: FeatureUnion, X: Any, layers: str | Iterable[str] | None = None) -> Layers:
     """Return what every branch makes, under its name, without the weights of the union."""
     check_is_fitted(model)

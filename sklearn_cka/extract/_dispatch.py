@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from functools import singledispatch
 from typing import Any
 
+from sklearn_cka import _backends
 from sklearn_cka._arrays import is_array
 from sklearn_cka.layers import Layers
 
@@ -38,7 +39,19 @@ def register_library_of(model: Any) -> bool:
 
 
 @singledispatch
-def extract_layers(model: Any, X: Any, layers: Any = None, **options: Any) -> Layers:
+def extractor(model: Any, X: Any, layers: Any = None, **options: Any) -> Layers:
+    """Refuse a model of no known type; functions for others are registered with this one."""
+    if register_library_of(model):
+        return extractor(model, X, layers=layers, **options)
+    raise TypeError(
+        f"extract_layers does not know models of type {type(model).__module__}.{type(model).__qualname__}. "
+        f"Known types: {', '.join(_known_types())}. A fitted scikit-learn transformer or predictor is known inside "
+        "make_pipeline(...); for another type, register a function that returns its layers with "
+        f"@extract_layers.register({type(model).__qualname__})."
+    )
+
+
+def extract_layers(model: Any, X: Any, layers: Any = None, *, backend: str | None = None, **options: Any) -> Layers:
     """Run a fitted model on `X` and return what its layers, or steps, make of every row.
 
     The function to run is chosen by the type of `model`
@@ -88,6 +101,10 @@ def extract_layers(model: Any, X: Any, layers: Any = None, **options: Any) -> La
         ``"hidden_*"``, in the order wanted. ``None`` is all of them, in the order of the model.
         Of a torch model also module types, or a function of name and module; ``None`` is all
         modules without modules inside, and the order is that in which they are called.
+    backend : str, default=None
+        Array library to move the layers to, a name of :func:`~sklearn_cka.backend_names`, on the `device` among the
+        options; a torch model runs there, too. None leaves them where the model's function does: NumPy, and tensors
+        in host memory of a torch model.
     **options : dict
         Further options of the model type's function.
 
@@ -136,14 +153,21 @@ def extract_layers(model: Any, X: Any, layers: Any = None, **options: Any) -> La
     >>> list(extract_layers(model, X, layers="p*"))
     ['pca']
     """
-    if register_library_of(model):
-        return extract_layers(model, X, layers=layers, **options)
-    raise TypeError(
-        f"extract_layers does not know models of type {type(model).__module__}.{type(model).__qualname__}. "
-        f"Known types: {', '.join(_known_types())}. A fitted scikit-learn transformer or predictor is known inside "
-        "make_pipeline(...); for another type, register a function that returns its layers with "
-        f"@extract_layers.register({type(model).__qualname__})."
-    )
+    if backend is None:
+        return extractor(model, X, layers=layers, **options)
+    if options.get("out") is not None:
+        raise ValueError("backend is for layers kept in memory, not for those written to a file (out).")
+    target = _backends.resolve(backend, options.get("device"))
+    if not runs_on_device(model):
+        options.pop("device", None)  # which is where the layers go
+    found = extractor(model, X, layers=layers, **options)
+    return found if target is None else found.map(target.bring)
+
+
+# What a singledispatch function has, so that others can register functions for their models.
+extract_layers.register = extractor.register  # type: ignore[attr-defined]
+extract_layers.registry = extractor.registry  # type: ignore[attr-defined]
+extract_layers.dispatch = extractor.dispatch  # type: ignore[attr-defined]
 
 
 @singledispatch
@@ -203,8 +227,14 @@ def iter_layers(model: Any, X: Any, layers: Any = None, *, batch_size: int = 64,
     return (extract_layers(model, rows[i : i + batch_size], layers=layers, **options) for i in starts)
 
 
+def runs_on_device(model: Any) -> bool:
+    """Whether the function for the type of `model` has the option ``device``."""
+    register_library_of(model)
+    return getattr(extractor.dispatch(type(model)), "runs_on_device", False)
+
+
 def _known_types() -> list[str]:
-    return sorted(cls.__name__ for cls in extract_layers.registry if cls is not object)
+    return sorted(cls.__name__ for cls in extractor.registry if cls is not object)
 
 
 def has_extractor(model: Any) -> bool:
@@ -213,8 +243,8 @@ def has_extractor(model: Any) -> bool:
     Functions with the attribute ``stands_alone`` do not: in a pipeline their models are steps like others.
     """
     register_library_of(model)
-    function = extract_layers.dispatch(type(model))
-    return function is not extract_layers.dispatch(object) and not getattr(function, "stands_alone", False)
+    function = extractor.dispatch(type(model))
+    return function is not extractor.dispatch(object) and not getattr(function, "stands_alone", False)
 
 
 def select_layers(names: Sequence[str], layers: str | Iterable[str] | None = None) -> list[str]:

@@ -35,7 +35,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTre
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_cka._validation import check_option
-from sklearn_cka.extract._dispatch import extract_layers, select_layers
+from sklearn_cka.extract._dispatch import extractor, select_layers
 from sklearn_cka.extract._sinks import LayerShape, check_memory
 from sklearn_cka.layers import Layers
 
@@ -96,4 +96,4 @@ for _kind in (
     RandomForestRegressor,
     RandomTreesEmbedding,
 ):
-    extract_layers.register(_kind, _tree_layers)
+    extractor.register(_kind, _tree_layers)

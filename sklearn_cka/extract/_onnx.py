@@ -19,7 +19,7 @@ from sklearn_cka._arrays import describe_type, to_numpy
 from sklearn_cka._layer_arrays import as_matrix
 from sklearn_cka._validation import check_option
 from sklearn_cka.extract import _sinks
-from sklearn_cka.extract._dispatch import extract_layers, select_layers
+from sklearn_cka.extract._dispatch import extractor, select_layers
 from sklearn_cka.layers import Layers
 
 _SILENT_SECONDS = 1.0
@@ -27,7 +27,7 @@ _POLICIES = ("flatten", "mean")
 _TOKEN_RULES = ("mean", "first", "last")
 
 
-@extract_layers.register(onnx.ModelProto)
+@extractor.register(onnx.ModelProto)
 def _model_layers(
     model: onnx.ModelProto,
     X: Any,
@@ -54,7 +54,7 @@ def _model_layers(
     return _run(session, names, X, **options)
 
 
-@extract_layers.register(onnxruntime.InferenceSession)
+@extractor.register(onnxruntime.InferenceSession)
 def _session_layers(
     model: onnxruntime.InferenceSession, X: Any, layers: str | Iterable[str] | None = None, **options: Any
 ) -> Layers:

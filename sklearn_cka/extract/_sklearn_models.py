@@ -20,7 +20,7 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sklearn_cka.extract._dispatch import extract_layers, has_extractor, select_layers
+from sklearn_cka.extract._dispatch import extract_layers, extractor, has_extractor, select_layers
 from sklearn_cka.layers import Layers
 
 # The common base of grid, random and halving searches has no public name.
@@ -41,8 +41,8 @@ ACTIVATIONS: dict[str, Callable[[Any], np.ndarray]] = {
 }
 
 
-@extract_layers.register(MLPClassifier)
-@extract_layers.register(MLPRegressor)
+@extractor.register(MLPClassifier)
+@extractor.register(MLPRegressor)
 def _mlp_layers(model: MLPClassifier | MLPRegressor, X: Any, *, layers: str | Iterable[str] | None = None) -> Layers:
     """Return the hidden layers after the activation function and the output after its own."""
     check_is_fitted(model)
@@ -61,13 +61,13 @@ def _mlp_layers(model: MLPClassifier | MLPRegressor, X: Any, *, layers: str | It
     return Layers({name: found[name] for name in wanted})
 
 
-@extract_layers.register(SearchCV)
+@extractor.register(SearchCV)
 def _search_layers(model: Any, X: Any, *, layers: str | Iterable[str] | None = None, **options: Any) -> Layers:
     """Return the layers of the estimator that the search refitted."""
     return extract_layers(_best_estimator(model), X, layers=layers, **options)
 
 
-@extract_layers.register(Pipeline)
+@extractor.register(Pipeline)
 def _pipeline_layers(model: Pipeline, X: Any, *, layers: str | Iterable[str] | None = None) -> Layers:
     """Return the output of every step."""
     check_is_fitted(model)

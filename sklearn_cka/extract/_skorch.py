@@ -7,11 +7,11 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 from skorch import NeuralNet
 
-from sklearn_cka.extract._dispatch import extract_layers
+from sklearn_cka.extract._dispatch import extract_layers, extractor
 from sklearn_cka.layers import Layers
 
 
-@extract_layers.register(NeuralNet)
+@extractor.register(NeuralNet)
 def _net_layers(model: NeuralNet, X: Any, layers: Any = None, **options: Any) -> Layers:
     """Return what the modules of a fitted net make of every row."""
     check_is_fitted(model, "module_")
@@ -19,3 +19,6 @@ def _net_layers(model: NeuralNet, X: Any, layers: Any = None, **options: Any) ->
     if options.get("batch_size") is None and size is not None and (hasattr(X, "shape") or isinstance(X, dict)):
         options["batch_size"] = size
     return extract_layers(model.module_, X, layers=layers, **options)
+
+
+_net_layers.runs_on_device = True  # type: ignore[attr-defined]

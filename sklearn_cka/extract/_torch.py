@@ -18,7 +18,7 @@ from tqdm.auto import tqdm
 
 from sklearn_cka import _backends, exceptions
 from sklearn_cka.extract import _sinks
-from sklearn_cka.extract._dispatch import extract_layers, iter_layers, register_library_of
+from sklearn_cka.extract._dispatch import extractor, iter_layers, register_library_of
 from sklearn_cka.extract._torch_adapt import Adapter
 from sklearn_cka.extract._torch_data import Batch, Drawn, Source, make_batch, make_source
 from sklearn_cka.extract._torch_hooks import Recorder
@@ -319,7 +319,7 @@ def iter_together(
             progress.update(stop - start)
 
 
-@extract_layers.register(nn.Module)
+@extractor.register(nn.Module)
 def _module_layers(
     model: nn.Module, X: Any, layers: Any = None, *, batch_size: int | None = None, verbose: int = 1, **options: Any
 ) -> Layers:
@@ -328,7 +328,10 @@ def _module_layers(
     return found
 
 
-@extract_layers.register(ExportedProgram)
+_module_layers.runs_on_device = True  # type: ignore[attr-defined]
+
+
+@extractor.register(ExportedProgram)
 def _exported_layers(model: ExportedProgram, X: Any, layers: Any = None, **options: Any) -> Layers:
     """Refuse a program whose modules were dissolved into operations."""
     raise TypeError(
