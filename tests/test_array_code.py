@@ -37,6 +37,7 @@ CPU_STEPS = {
     "indexes/correlation_match.py": "assignment of SciPy, on the small matrix of correlations",
     "indexes/unit_matching.py:PermutationProcrustes._solve": "assignment of SciPy",
     "indexes/imd.py": "heat traces of eigenvalues",
+    "indexes/rtd.py": "persistent homology of ripser, on ranks of distances",
     "pairwise/_tiles.py:_Sums.to_host": "tables of sums",
     "pairwise/_tiles.py:_subtract_means": "tables of sums",
     "pairwise/_tiles.py:feature_products": "tables of sums",

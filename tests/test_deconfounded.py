@@ -232,6 +232,14 @@ def test_errors_name_the_argument():
         deconfounded_cka(X, Y, Z, debiased=True, nearest_psd=True)
 
 
+def test_the_metric_form_is_the_angle_between_the_residuals_of_weighted_rows_too():
+    X, Y, Z = triple(12)
+    index, weights = DeconfoundedCKA(), rng(3).integers(0, 4, len(X))
+    close(index.distance(X, Y, confound=Z), math.acos(deconfounded_cka(X, Y, Z)))
+    rows = np.repeat(np.arange(len(X)), weights)
+    close(index.distance(X, Y, weights, Z), index.distance(X[rows], Y[rows], confound=Z[rows]))
+
+
 def test_all_array_libraries_agree(backend):
     X, Y, Z = triple(11)
     for options in ({}, {"debiased": True}, {"kernel": "rbf"}, {"nearest_psd": True}):
@@ -251,7 +259,14 @@ INDEXES = [
 ]
 WITH_CONFOUNDER = DeconfoundedCKA(confound=rng(99).standard_normal((40, 2)))
 # Checks that bring another number of rows than the 40 of the confounder.
-_OTHER_ROWS = ("check_few_rows", "check_chance", "check_integer_weights", "check_range", "check_row_order")
+_OTHER_ROWS = (
+    "check_few_rows",
+    "check_chance",
+    "check_integer_weights",
+    "check_metric",
+    "check_range",
+    "check_row_order",
+)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn_cka.SimilarityWarning")

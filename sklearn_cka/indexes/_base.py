@@ -273,8 +273,7 @@ class BaseIndex(BaseEstimator, metaclass=ABCMeta):
         ValueError
             If the index has no metric form (``properties.metric`` is None), or as :meth:`fit`.
         """
-        self.to_distance(1.0)  # an index without one says so before it computes
-        return self.to_distance(self._similarity(X, y, None))
+        return self._distance(X, y, None)
 
     # The template. Families override the steps, not the sequence.
 
@@ -302,6 +301,10 @@ class BaseIndex(BaseEstimator, metaclass=ABCMeta):
             )
         with _backends.product_precision(X_checked):
             return self._evaluate(X_checked, y_checked, weights)
+
+    def _distance(self, X: Array, y: Array, sample_weight: Array | None) -> float:
+        self.to_distance(1.0)  # an index without one says so before it computes
+        return self.to_distance(self._similarity(X, y, sample_weight))
 
     def _similarity(self, X: Array, y: Array, sample_weight: Array | None) -> float:
         self._check_params()
@@ -494,8 +497,7 @@ class WeightedIndex(BaseIndex):
         ValueError
             If the index has no metric form (``properties.metric`` is None), or as :meth:`fit`.
         """
-        self.to_distance(1.0)  # an index without one says so before it computes
-        return self.to_distance(self._similarity(X, y, sample_weight))
+        return self._distance(X, y, sample_weight)
 
     def _embed_pair(self, X: Array, y: Array, weights: Array | None) -> tuple[Any, Any]:
         return self.embed(X, weights), self.embed_y(y, weights)

@@ -241,6 +241,32 @@ class DeconfoundedCKA(KernelParamsMixin, CenteredGramIndex):
         """
         return self._similarity(X, y, RowData(sample_weight, confound))
 
+    def distance(self, X: Array, y: Array, sample_weight: Array | None = None, confound: Array | None = None) -> float:
+        """Return the angle between the residual matrices, without fitting.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            First representation.
+        y : array-like of shape (n_samples, n_targets) or (n_samples,)
+            Second representation of the same rows.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How many times each row counts.
+        confound : array-like of shape (n_samples, n_confounders) or (n_samples,), default=None
+            The confounder of these rows.
+
+        Returns
+        -------
+        distance : float
+            In [0, pi] radians; a metric of the residuals.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`fit`, or if the two sides have kernels of their own, which leaves no metric.
+        """
+        return self._distance(X, y, RowData(sample_weight, confound))
+
     def z_score(self, X: Array, y: Array, confound: Array | None = None) -> float:
         """Return the number of standard deviations by which the similarity passes its chance level.
 
