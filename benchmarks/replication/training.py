@@ -25,7 +25,7 @@ class Recipe:
     n_images: int = 10_000
     first_image: int = 0
     epochs: int = 10
-    batch_size: int = 128
+    batch_size: int = 64
     learning_rate: float = 0.1
     momentum: float = 0.9
     weight_decay: float = 5e-4
@@ -49,8 +49,12 @@ def network_file(folder: Path, architecture: Architecture, recipe: Recipe) -> Pa
 
 def load_network(folder: Path, architecture: Architecture, recipe: Recipe) -> Network:
     """Return a trained network, ready to run."""
+    file = network_file(folder, architecture, recipe)
+    state = torch.load(file, weights_only=True)
+    if state["recipe"] != asdict(recipe):
+        raise ValueError(f"{file} was trained by another recipe, {state['recipe']}, not {asdict(recipe)}: remove it.")
     network = Network(architecture)
-    network.load_state_dict(torch.load(network_file(folder, architecture, recipe), weights_only=True)["network"])
+    network.load_state_dict(state["network"])
     return network.eval()
 
 
@@ -124,16 +128,9 @@ def _save(state: dict, file: Path) -> None:
 
 
 def augment(batch: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Shift every image by up to four pixels, zeros moving in, and mirror half of them."""
-    n, _, height, width = batch.shape
-    padded = functional.pad(batch, (4, 4, 4, 4))
-    down, right = torch.randint(0, 9, (2, n), generator=generator)
-    columns = right[:, None] + torch.arange(width)
-    mirrored = torch.rand(n, generator=generator) < 0.5
-    columns = torch.where(mirrored[:, None], columns.flip(1), columns)
-    rows = down[:, None] + torch.arange(height)
-    image = torch.arange(n)[:, None, None]
-    return padded[image, :, rows[:, :, None], columns[:, None, :]].movedim(-1, 1)
+    """Mirror about half of the images."""
+    mirrored = torch.rand(len(batch), generator=generator) < 0.5
+    return torch.where(mirrored[:, None, None, None], batch.flip(3), batch)
 
 
 @torch.no_grad()
