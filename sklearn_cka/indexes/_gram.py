@@ -12,6 +12,7 @@ References: Kornblith et al. (2019), ICML; Song et al. (2012), JMLR 13; Székely
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +21,8 @@ from sklearn_cka._arrays import Array
 
 # Entries of a centred Gram matrix below this many units in the last place of K are rounding: K is constant.
 _ROUNDING_ULPS = 32.0
+# A spread under permutation below this many units in the last place of the mean is rounding: no order matters.
+_SPREAD_ULPS = 64.0
 
 
 class GramEmbedding:
@@ -239,3 +242,13 @@ def permutation_moments(
         / ((n + 1) * n * (n - 1) * (n - 2) * (n - 3))
     )
     return trace_a * trace_b / (n - 1), variance
+
+
+def permutation_z(inner: float, mean: float, variance: float, a: GramEmbedding, b: GramEmbedding) -> float:
+    """Return the z-score of the inner product of two embeddings, NaN where its spread is nothing but rounding.
+
+    So it is for a constant side, and where all rows are equally alike: a kernel so narrow that K is the identity.
+    """
+    if not variance > (_SPREAD_ULPS * max(a.eps, b.eps) * mean) ** 2:
+        return math.nan
+    return (inner - mean) / math.sqrt(variance)

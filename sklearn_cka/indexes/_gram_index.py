@@ -18,7 +18,7 @@ from sklearn_cka import _arrays, _bandwidths, _linalg, _validation, kernels
 from sklearn_cka._arrays import Array
 from sklearn_cka.exceptions import ChanceLevelWarning, SimilarityWarning, UndefinedSimilarityWarning, warn
 from sklearn_cka.indexes._base import WeightedIndex, is_mostly_chance
-from sklearn_cka.indexes._gram import GramEmbedding, permutation_moments
+from sklearn_cka.indexes._gram import GramEmbedding, permutation_moments, permutation_z
 
 FORMS = ("auto", "gram", "feature")
 
@@ -227,7 +227,13 @@ class GramIndex(KernelIndex):
     def _undefined(self, a: GramEmbedding, b: GramEmbedding) -> str:
         form = self._form(a, b)
         sides = [name for name, side in (("X", a), ("y", b)) if side.self_inner(form) == 0.0]
-        where = " and ".join(sides) if sides else "one side"
+        if not sides or (self._is_debiased and not self.is_linear):
+            where = " and ".join(sides) if sides else "one side"
+            return (
+                f"all rows of {where} are equally alike, as those of a constant representation or, to rounding, those"
+                " of any under a bandwidth far below the distances between them"
+            )
+        where = " and ".join(sides)
         return f"the centred Gram matrix of {where} is zero, as for a representation that is constant over the rows"
 
 
@@ -266,7 +272,7 @@ class CenteredGramIndex(GramIndex):
         -------
         z : float
             Permutation z-score with what was learned by :meth:`fit`; about standard normal without correspondence.
-            NaN with a warning where a side is constant.
+            NaN with a warning where a side is constant, or its kernel so narrow that all rows are equally alike.
 
         Raises
         ------
@@ -297,14 +303,19 @@ class CenteredGramIndex(GramIndex):
             shape = tuple(X_checked.shape)
             raise ValueError(_validation.too_few_samples("X", X_checked.shape[0], shape, 4, "z_score"))
         a, b = self._embed_fitted(X_checked, y_checked, weights)
+        z = self._z_of(a, b)
+        if math.isnan(z):
+            warn(UndefinedSimilarityWarning(f"z_score is undefined (0/0): {self._undefined(a, b)}."))
+        return z
+
+    def _z_of(self, a: GramEmbedding, b: GramEmbedding) -> float:
+        """Return the z-score of two embeddings of unweighted rows, NaN where no order of the rows matters."""
         form = self._form(a, b)
         moments_a, moments_b = a.moments(form), b.moments(form)
-        mean, variance = permutation_moments(a.n_samples, moments_a, moments_b)
-        if moments_a[1] == 0.0 or moments_b[1] == 0.0 or variance <= 0.0:
-            message = f"z_score is undefined (0/0): {self._undefined(a, b)}."
-            warn(UndefinedSimilarityWarning(message))
+        if moments_a[1] == 0.0 or moments_b[1] == 0.0:
             return math.nan
-        return (a.inner(b, form) - mean) / math.sqrt(variance)
+        mean, variance = permutation_moments(a.n_samples, moments_a, moments_b)
+        return permutation_z(a.inner(b, form), mean, variance, a, b)
 
     def diagnose(self, a: GramEmbedding, b: GramEmbedding, similarity: float, chance: float) -> list[SimilarityWarning]:
         """Warn of an undefined value, and of a biased one that is mostly chance."""

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn_cka import _arrays, _permutation, _resampling, _validation
 from sklearn_cka._arrays import Array
 from sklearn_cka.indexes._base import BaseIndex
-from sklearn_cka.indexes._gram import GramEmbedding, permutation_moments
+from sklearn_cka.indexes._gram import GramEmbedding, permutation_moments, permutation_z
 from sklearn_cka.indexes._registry import get_index
 from sklearn_cka.inference._checks import check_codes, check_count, check_generator
 from sklearn_cka.inference._multiplicity import _METHODS as CORRECTIONS
@@ -369,7 +369,7 @@ class _Sides:
             else:
                 mean, variance = permutation_moments(self.n_samples, sums_a[i], sums_b[j])
                 skewness = math.nan
-            z = (product.total - mean) / math.sqrt(variance) if variance > 0.0 else math.nan
+            z = permutation_z(product.total, mean, variance, self.a[i], self.b[j])
             values[i, j] = tail_probability(z, skewness, "greater")
         return self._table(values)
 

@@ -11,7 +11,7 @@ from sklearn_cka import _permutation, _resampling
 from sklearn_cka._arrays import Array
 from sklearn_cka._validation import check_option, check_same_count
 from sklearn_cka.indexes._base import BaseIndex
-from sklearn_cka.indexes._gram import GramEmbedding
+from sklearn_cka.indexes._gram import GramEmbedding, permutation_z
 from sklearn_cka.indexes._gram import permutation_moments as two_moments
 from sklearn_cka.inference._checks import (
     check_codes,
@@ -151,9 +151,9 @@ def _closed_form_test(pair: Pair, method: str, alternative: str) -> PermutationT
         raise ValueError(f"method={method!r} needs at least 4 rows, got {pair.n_samples}.")
     mean, variance, skewness = pair_moments(pair, pair.a, pair.b, with_skewness=method == "pearson3")
     inner = pair.a.inner(pair.b, pair.form)
-    if not variance > 0.0 or math.isnan(pair.statistic):
+    z = permutation_z(inner, mean, variance, pair.a, pair.b)
+    if math.isnan(z) or math.isnan(pair.statistic):
         return PermutationTestResult(pair.statistic, math.nan, math.nan, math.nan, math.nan, math.nan)
-    z = (inner - mean) / math.sqrt(variance)
     # The index is linear in the inner product, so that moments go through it.
     location, above = (float(v) for v in pair._of_inner(np.array([mean, mean + math.sqrt(variance)])))
     return PermutationTestResult(
