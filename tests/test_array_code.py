@@ -41,6 +41,7 @@ CPU_STEPS = {
     "pairwise/_tiles.py:_Sums.to_host": "tables of sums",
     "pairwise/_tiles.py:_subtract_means": "tables of sums",
     "pairwise/_tiles.py:feature_products": "tables of sums",
+    "pairwise/_tiles.py:_BlockSums.to_host": "tables of sums",
     "pairwise/compare.py": "tables of similarities",
     "pairwise/table.py": "tables of similarities",
 }

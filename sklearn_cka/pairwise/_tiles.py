@@ -21,6 +21,8 @@ _STRIP_ROWS = 256
 _SUM_BLOCK = 65_536
 # Share of a device's free memory that tiles may take.
 _FREE_SHARE = 0.25
+# Columns of features multiplied at a time: enough for full speed of the product.
+_GROUP_COLUMNS = 1_024
 # Up to this many rows a whole Gram matrix is one strip.
 _WHOLE_GRAM_ROWS = 1_024
 
@@ -86,7 +88,7 @@ def gram_products(a: list[GramEmbedding], b: list[GramEmbedding] | None, progres
         layer.remember_squares(squares)
     pairs, own = sums.to_host()
     if layers[0].debiased:
-        _subtract_means(layers, len(a), b is None, pairs, own)
+        _subtract_means(layers, len(a), b is None, pairs, own, 2.0)
     return _remember(layers, pairs, own)
 
 
@@ -123,38 +125,124 @@ def _without_diagonal(xp: Any, stack: Array) -> Array:
     return stack * mask[None, :, :]
 
 
-def _subtract_means(
-    layers: list[GramEmbedding], split: int, symmetric: bool, totals: np.ndarray, own: np.ndarray
-) -> None:
-    """Turn inner products of Gram matrices without diagonals into those of U-centred ones.
+def feature_products(a: list[GramEmbedding], b: list[GramEmbedding] | None, progress: Any) -> np.ndarray:
+    """Return all inner products <a_i, b_j> as ``||X_i' Y_j||_F^2``, of features as many at a time as fill a product.
 
-    Features are centred, so that the row sums of a matrix without its diagonal are minus the squared row norms.
+    Also leaves <a_i, a_i> and <b_j, b_j> with the embeddings.
+    """
+    layers = a if b is None else a + b
+    features = _common_precision([layer.features for layer in layers])
+    if layers[0].debiased:
+        for layer, Z in zip(layers, features, strict=True):
+            layer.remember_squares(_linalg.row_squares(Z))
+    split = len(a)
+    widths = [int(Z.shape[1]) for Z in features]
+    groups_a, groups_b = _groups(widths[:split], 0), _groups(widths[split:], split)
+    sums = _BlockSums(features)
+    for position, left in enumerate(groups_a):
+        Z = sums.stack(left)
+        for right in groups_a[position:] if b is None else groups_b:
+            sums.add(Z, Z if right is left else sums.stack(right), left, right)
+        progress.update(left.stop - left.start)
+    if b is None:
+        totals = sums.to_host()
+        totals = np.triu(totals) + np.triu(totals, 1).T
+        own = np.diagonal(totals).copy()
+    else:
+        for position, Z in enumerate(features):
+            alone = slice(position, position + 1)
+            sums.add(Z, Z, alone, alone)
+        both = sums.to_host()
+        totals, own = both[:split, split:], np.diagonal(both).copy()
+    if layers[0].debiased:
+        _subtract_means(layers, split, b is None, totals, own, float(layers[0].n_samples))
+    for layer, value in zip(layers, own, strict=True):
+        layer.remember_self_inner("feature", float(value))
+    return totals
+
+
+def _groups(widths: list[int], start: int) -> list[slice]:
+    """Cut neighbouring layers into groups of at most `_GROUP_COLUMNS` columns (but at least one layer)."""
+    groups: list[slice] = []
+    first = columns = 0
+    for position, width in enumerate(widths):
+        if position > first and columns + width > _GROUP_COLUMNS:
+            groups.append(slice(start + first, start + position))
+            first, columns = position, 0
+        columns += width
+    return [*groups, slice(start + first, start + len(widths))]
+
+
+class _BlockSums:
+    """Squared norms of the blocks of Z'Z, in float64, where the products are computed.
+
+    As in :class:`_Sums`, they are brought to the host once.
+    """
+
+    def __init__(self, features: list[Array]) -> None:
+        self.xp = _arrays.namespace(features[0])
+        self.features = features
+        self.parts: list[tuple[slice, slice, Array]] = []
+
+    def stack(self, group: slice) -> Array:
+        """Return the features of a group of layers side by side."""
+        if group.stop - group.start == 1:
+            return self.features[group.start]
+        return self.xp.concat(self.features[group], axis=1)
+
+    def add(self, left: Array, right: Array, rows: slice, columns: slice) -> None:
+        """Keep the squared norms of the blocks of the product of two groups."""
+        product = self.xp.matrix_transpose(left) @ right
+        self.parts.append((rows, columns, self._block_squares(product, rows, columns)))
+
+    def _block_squares(self, product: Array, rows: slice, columns: slice) -> Array:
+        xp = self.xp
+        if rows.stop - rows.start == columns.stop - columns.start == 1:
+            flat = xp.reshape(product, (-1,))
+            whole = flat.shape[0] // _SUM_BLOCK * _SUM_BLOCK
+            chunks, rest = xp.reshape(flat[:whole], (-1, _SUM_BLOCK)), flat[whole:]
+            sums = xp.astype(xp.vecdot(chunks, chunks), xp.float64)
+            return xp.reshape(xp.sum(sums) + xp.astype(xp.vecdot(rest, rest), xp.float64), (1, 1))
+        squares = xp.astype(product, xp.float64) ** 2
+        return xp.matrix_transpose(self._membership(rows, squares)) @ squares @ self._membership(columns, squares)
+
+    def _membership(self, group: slice, reference: Array) -> Array:
+        """Return which column of a group belongs to which of its layers, as ones and zeros in float64."""
+        xp = self.xp
+        where = _arrays.device(reference)
+        layer = [xp.full((Z.shape[1],), i, device=where) for i, Z in enumerate(self.features[group])]
+        number = xp.arange(group.stop - group.start, device=where)
+        return xp.astype(xp.concat(layer)[:, None] == number[None, :], xp.float64)
+
+    def to_host(self) -> np.ndarray:
+        """Return the sums as one table of all layers, NaN where a pair was not asked for."""
+        n = len(self.features)
+        totals = np.full((n, n), np.nan)
+        flat = _arrays.to_numpy(self.xp.concat([self.xp.reshape(part, (-1,)) for _, _, part in self.parts]))
+        start = 0
+        for rows, columns, part in self.parts:
+            stop = start + part.shape[0] * part.shape[1]
+            totals[rows, columns] = flat[start:stop].reshape(part.shape)
+            start = stop
+        return totals
+
+
+def _subtract_means(
+    layers: list[GramEmbedding], split: int, symmetric: bool, totals: np.ndarray, own: np.ndarray, factor: float
+) -> None:
+    """Turn inner products of matrices that are not U-centred yet into those of U-centred ones, in place.
+
+    Features are centred, so that the row sums of a matrix without its diagonal are minus the squared row norms:
+    `factor` is 2 for products without the diagonals, and n where they are in.
     """
     n = layers[0].n_samples
     squares = np.stack([_arrays.to_numpy(layer.squares) for layer in layers])
     traces = squares.sum(axis=1)
     left, right = (slice(None), slice(None)) if symmetric else (slice(split), slice(split, None))
-    totals -= 2.0 / (n - 2.0) * squares[left] @ squares[right].T
+    totals -= factor / (n - 2.0) * squares[left] @ squares[right].T
     totals += np.outer(traces[left], traces[right]) / ((n - 1.0) * (n - 2.0))
-    own -= 2.0 / (n - 2.0) * np.einsum("ij,ij->i", squares, squares)
+    own -= factor / (n - 2.0) * np.einsum("ij,ij->i", squares, squares)
     own += traces**2 / ((n - 1.0) * (n - 2.0))
-
-
-def feature_products(a: list[GramEmbedding], b: list[GramEmbedding] | None, progress: Any) -> np.ndarray:
-    """Return all inner products <a_i, b_j> as ``||X_i' Y_j||_F^2``, each pair one product of features."""
-    for layer in a if b is None else a + b:
-        layer.self_inner("feature")
-    totals = np.empty((len(a), len(a) if b is None else len(b)))
-    for i, left in enumerate(a):
-        for j, right in enumerate(a if b is None else b):
-            if b is None and j < i:
-                totals[i, j] = totals[j, i]
-            elif b is None and j == i:
-                totals[i, j] = left.self_inner("feature")
-            else:
-                totals[i, j] = left.inner(right, "feature")
-        progress.update(1)
-    return totals
 
 
 def matrix_products(a: list[GramEmbedding], b: list[GramEmbedding] | None, progress: Any) -> np.ndarray:
