@@ -14,23 +14,19 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from sklearn_cka import _arrays, _bandwidths, _linalg, _threads, _validation
+from sklearn_cka import _arrays, _bandwidths, _linalg, _validation
 from sklearn_cka._arrays import Array
+from sklearn_cka._radial import Gram, RadialDistances, rate_of, scaled, sigma_of
 from sklearn_cka._sklearn import GaussianProcessKernel
 
 __all__ = ["kernel_names", "pairwise_kernel", "register_kernel"]
 
 _ALIASES = {"poly": "polynomial", "gaussian": "rbf"}
-# Of c in exp(-c d^2), d within a few thousand of 1: the largest exponent of 2 that keeps c d in its type; where
-# exp(-t) is 1 - t to the last digit; where squares of what K varies by would leave float32.
-_LARGEST_RATE = {"float32": 80, "float64": 500}
-_LINEAR_RATE = {"float32": 2.0**-60, "float64": 2.0**-110}
-_SMALL_RATE = 2.0**-12
 
 
 @dataclass(frozen=True)
@@ -109,16 +105,6 @@ _KERNELS: dict[str, _Kernel] = {
 _BUILT_IN = frozenset(_KERNELS)
 _POSITIVE_DEFINITE = frozenset({"linear", "rbf", "laplacian", "cosine", "chi2", "delta"})
 _POSITIVE_DEFINITE_CENTERED = frozenset({"distance", "additive_chi2"})
-
-
-@dataclass(frozen=True)
-class Gram:
-    """A Gram matrix; `scale` times `matrix` is the kernel, up to an additive constant where that was allowed."""
-
-    matrix: Array
-    bandwidth: float | None = None
-    scale: float = 1.0
-    is_constant: bool = False
 
 
 def kernel_names() -> list[str]:
@@ -294,7 +280,7 @@ def pairwise_kernel(
     options = dict(params) if gamma is None else {**params, "gamma": gamma}
     check_kernel_params(kernel, options)
     if kernel == "delta" and Y is not None:
-        return _equal_labels(*_validation.check_labels_of_both(X, Y))
+        return equal_labels(*_validation.check_labels_of_both(X, Y))
     X = _validation.check_labels(X, "X") if kernel == "delta" else _validation.check_matrix(X, "X")
     if Y is None:
         gram = gram_matrix(
@@ -334,7 +320,7 @@ def _cross_kernel(
     if kernel == "distance":
         return xp.sqrt(distances) * -_linalg.power_of_two(both.exponent)
     if gamma is not None:
-        log2_sigma = math.log2(_sigma_of(gamma, squared)) - both.exponent
+        log2_sigma = math.log2(sigma_of(gamma, squared)) - both.exponent
     elif rule == "none":
         log2_sigma = math.log2(bandwidth) - both.exponent
     else:
@@ -350,18 +336,7 @@ def _cross_kernel(
                 ' from; give gamma, or sigma as bandwidth with bandwidth_rule="none".'
             )
         log2_sigma = math.log2(bandwidth) + math.log2(typical)
-    return xp.exp(distances * -_rate(log2_sigma, squared, X))
-
-
-def _sigma_of(gamma: float, squared: bool) -> float:
-    """Return sigma of the Gaussian (`squared`) or Laplacian kernel that scikit-learn's gamma stands for."""
-    return math.sqrt(0.5 / gamma) if squared else 1.0 / gamma
-
-
-def _rate(log2_sigma: float, squared: bool, X: Array) -> float:
-    """Return c of ``exp(-c d^2)`` or ``exp(-c d)``, cut before c d leaves the type: the kernel is 0 long before."""
-    log2_rate = -2.0 * log2_sigma - 1.0 if squared else -log2_sigma
-    return float(2.0 ** min(log2_rate, _LARGEST_RATE[_arrays.dtype_name(X)]))
+    return xp.exp(distances * -rate_of(log2_sigma, squared, X))
 
 
 def evaluate(kernel: Any, X: Array, Y: Array, gamma: float | None, params: Mapping[str, Any]) -> Array:
@@ -418,9 +393,9 @@ def gram_matrix(
     """
     params = params or {}
     if kernel == "precomputed":
-        return _scaled(_validation.check_gram(X))
+        return scaled(_validation.check_gram(X))
     if kernel == "delta":
-        return Gram(_equal_labels(X, X))
+        return Gram(equal_labels(X, X))
     if kernel == "distance":
         centered = _linalg.center(X)
         xp = _arrays.namespace(X)
@@ -441,13 +416,7 @@ def gram_matrix(
             )
     else:
         K = _validation.check_gram(K, f"The Gram matrix of kernel {kernel!r}")
-    return _scaled(K)
-
-
-def _scaled(K: Array) -> Gram:
-    """Return a Gram matrix whose entries have a size that can be squared in float32."""
-    K, exponent = _linalg.scale(K)
-    return Gram(K, scale=_linalg.power_of_two(exponent))
+    return scaled(K)
 
 
 def has_bandwidth(kernel: Any) -> bool:
@@ -455,110 +424,7 @@ def has_bandwidth(kernel: Any) -> bool:
     return isinstance(kernel, str) and _KERNELS[check_kernel(kernel)].has_bandwidth
 
 
-class RadialDistances:
-    """Distances between all rows, from which the Gaussian or Laplacian Gram matrix of any bandwidth comes.
-
-    Parameters
-    ----------
-    X : array of shape (n_samples, n_features)
-        Validated rows.
-    kernel : str
-        A kernel with a bandwidth.
-    """
-
-    def __init__(self, X: Array, kernel: str) -> None:
-        centered = _linalg.center(X)
-        Z = centered.values
-        self._squared = squared = kernel == "rbf"
-        self._values = (
-            _linalg.squared_distances(Z, centered.unshifted) if squared else _linalg.manhattan_distances(Z, Z)
-        )
-        self._exponent = centered.exponent
-        self._is_constant = centered.is_constant
-        self._typical: dict[str, float] = {}
-
-    def _typical_distance(self, rule: str, weights: Array | None) -> float:
-        if weights is not None:
-            return _typical_distance(self._values, rule, squared=self._squared, weights=weights)
-        if rule not in self._typical:
-            self._typical[rule] = _typical_distance(self._values, rule, squared=self._squared, weights=None)
-        return self._typical[rule]
-
-    def gram(
-        self,
-        bandwidth: float,
-        rule: str = "median",
-        *,
-        gamma: float | None = None,
-        sigma: float | None = None,
-        weights: Array | None = None,
-        exact: bool = False,
-        overwrite: bool = False,
-    ) -> Gram:
-        """Return the Gram matrix ``exp(-t)``, t = d^2 / (2 sigma^2) or d / sigma, as :func:`gram_matrix` does.
-
-        With `overwrite` the distances are lost to it.
-        """
-        distances, squared = self._values, self._squared
-        xp = _arrays.namespace(distances)
-        typical = None
-        if sigma is None and gamma is not None:
-            sigma = _sigma_of(gamma, squared)
-        elif sigma is None and rule == "none":
-            sigma = float(bandwidth)
-        if self._is_constant:  # every distance is 0 and the kernel 1 at any bandwidth
-            K = xp.ones_like(distances) if exact else xp.zeros_like(distances)
-            return Gram(K, bandwidth=math.nan if sigma is None else sigma, is_constant=True)
-        if sigma is None:
-            typical = self._typical_distance(rule, weights)
-            log2_sigma = math.log2(bandwidth) + math.log2(typical)
-            sigma = float(bandwidth) * typical * _linalg.power_of_two(self._exponent)
-        else:
-            log2_sigma = math.log2(sigma) - self._exponent
-        rate = _rate(log2_sigma, squared, distances)
-        if exact:
-            return Gram(xp.exp(distances * -rate), bandwidth=sigma)
-        distances = distances if overwrite else xp.asarray(distances, copy=True)
-        if rate < _LINEAR_RATE[_arrays.dtype_name(distances)]:  # exp(-t) is 1 - t: keep the size of t apart
-            distances *= -1.0
-            distances -= float(xp.mean(distances))
-            return Gram(distances, bandwidth=sigma, scale=rate)
-        m = -rate * (float(xp.mean(distances)) if typical is None else typical**2 if squared else typical)
-        K = _exponentials(distances, rate, math.expm1(m))
-        if rate > _SMALL_RATE:
-            return Gram(K, bandwidth=sigma)
-        return replace(_scaled(K), bandwidth=sigma)
-
-
-def _exponentials(distances: Array, rate: float, constant: float) -> Array:
-    """Return ``expm1(-rate * distances) - constant``, written over the distances where that can be done."""
-    xp = _arrays.namespace(distances)
-    if not _arrays.is_numpy(distances):
-        return xp.expm1(distances * -rate) - constant
-
-    def write(rows: slice) -> None:
-        block = distances[rows, :]
-        block *= -rate
-        np.expm1(block, out=block)
-        block -= constant
-
-    _threads.map_blocks(write, _linalg.row_blocks(distances), distances)
-    return distances
-
-
-def _typical_distance(distances: Array, rule: str, *, squared: bool, weights: Array | None) -> float:
-    """Apply a bandwidth rule to the distances between all rows, or between a random subset of very many."""
-    sample = _bandwidths.subset_rows(distances.shape[0])
-    if sample is not None:
-        xp = _arrays.namespace(distances)
-        chosen = None if weights is None else xp.take(weights, xp.asarray(sample, device=_arrays.device(distances)))
-        inside = _bandwidths.sub_square(distances, sample)
-        typical = _bandwidths.typical_distance(inside, rule, squared=squared, weights=chosen)
-        if typical > 0.0:
-            return typical  # otherwise hardly any row differs from the others: look at all of them
-    return _bandwidths.typical_distance(distances, rule, squared=squared, weights=weights)
-
-
-def _equal_labels(a: Array, b: Array) -> Array:
+def equal_labels(a: Array, b: Array) -> Array:
+    """Return 1.0 where two labels are equal and 0.0 elsewhere, shape (n_a, n_b)."""
     xp = _arrays.namespace(a)
     return xp.astype(a[:, None] == b[None, :], xp.float64)

@@ -12,6 +12,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "sklearn_cka"
 FLOORS = {
     "_arrays": 1,
     "_sklearn": 1,
+    "_memory": 1,
     "_threads": 1,
     "datasets": 1,
     "display": 1,
@@ -25,7 +26,9 @@ FLOORS = {
     "_permutation": 3,
     "_resampling": 3,
     "_storage": 3,
+    "_radial": 3,
     "kernels": 3,
+    "_kernel_strips": 3,
     "layers": 3,
     "extract": 4,
     "indexes": 4,

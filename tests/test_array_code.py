@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "sklearn_cka"
-ROOMS = ("indexes/*.py", "kernels.py", "_bandwidths.py", "_linalg.py", "pairwise/*.py")
+ROOMS = (
+    "indexes/*.py",
+    "kernels.py",
+    "_kernel_strips.py",
+    "_radial.py",
+    "_bandwidths.py",
+    "_linalg.py",
+    "pairwise/*.py",
+)
 # Not on data: settings of NumPy, and properties of data types.
 HARMLESS = {"errstate", "finfo"}
 
@@ -25,7 +33,7 @@ CPU_STEPS = {
     "_linalg.py:subtract_sums.subtract": "in threads, where the data are NumPy's",
     "_linalg.py:_at_ranks": "the partition of NumPy, where the data are NumPy's",
     "_linalg.py:_triangular_factor": "QR without Q, where the data are NumPy's",
-    "kernels.py:_exponentials.write": "in threads, where the data are NumPy's",
+    "_radial.py:exponentials.write": "in threads, where the data are NumPy's",
     "indexes/_neighbor_index.py": "probabilities of counts of neighbours",
     "indexes/_neighbor_tables.py": "tables of the numbers of neighbours, found by scikit-learn",
     "indexes/neighbors.py": "the same tables",

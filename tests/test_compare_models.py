@@ -8,8 +8,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_cka import CKA, compare_layers, compare_models, extract_layers, models
-from sklearn_cka.extract import _sinks
+from sklearn_cka import CKA, _memory, compare_layers, compare_models, extract_layers, models
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +91,7 @@ def test_maps_of_unequal_size_as_positions_are_refused():
 
 def test_layers_that_do_not_fit_are_refused(monkeypatch):
     torch, a, b = torch_models()
-    monkeypatch.setattr(_sinks, "available_memory", lambda: 10)
+    monkeypatch.setattr(_memory, "available_memory", lambda: 10)
     with pytest.raises(MemoryError, match=r"write them to a folder of memory maps with out="):
         compare_models(a, b, torch.ones(5, 4))
 

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sklearn_cka import ChanceLevelWarning, Layers, cka, compare_layers, extract_layers
+from sklearn_cka import ChanceLevelWarning, Layers, _memory, cka, compare_layers, extract_layers
 from sklearn_cka.extract import _sinks, iter_layers
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -787,7 +787,7 @@ def test_wrong_options_are_refused(net, options, message):
 
 
 def test_what_does_not_fit_in_memory_is_refused_in_words(net, monkeypatch):
-    monkeypatch.setattr(_sinks, "available_memory", lambda: 100)
+    monkeypatch.setattr(_memory, "available_memory", lambda: 100)
     with pytest.raises(
         MemoryError, match=r"Keeping 1 layer of 40 rows .*'stem\.0' of 144 units\) takes 22 KiB, and 100 bytes .*out="
     ):

@@ -19,8 +19,7 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from sklearn_cka import compare_layers, extract_layers
-from sklearn_cka.extract import _sinks
+from sklearn_cka import _memory, compare_layers, extract_layers
 
 X, Y = load_iris(return_X_y=True)
 MODELS = [
@@ -74,7 +73,7 @@ def test_forests_are_refused_where_they_cannot_be_extracted(monkeypatch):
         extract_layers(model, X)
     with pytest.raises(ValueError, match="form must be one of 'leaves', 'gram'"):
         extract_layers(model.fit(X, Y), X, form="kernel")
-    monkeypatch.setattr(_sinks, "available_memory", lambda: 1000)
+    monkeypatch.setattr(_memory, "available_memory", lambda: 1000)
     with pytest.raises(MemoryError, match=r"Keeping 1 layer of 150 rows .*'trees' of \d+ units"):
         extract_layers(model, X)
 

@@ -7,7 +7,6 @@ grow with the number of rows; the result is a read-only memory map.
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 import tempfile
@@ -18,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_cka import _storage
+from sklearn_cka import _memory, _storage
 from sklearn_cka._arrays import Array, namespace, to_numpy
 from sklearn_cka._storage import _folder, _replace
 from sklearn_cka.layers import Layers
@@ -120,9 +119,9 @@ class FileSink:
         free = shutil.disk_usage(self._path.parent).free
         if needed > free:
             raise OSError(
-                f"Writing {describe(shapes)} to {str(self._path)!r} takes {size_text(needed)}"
+                f"Writing {describe(shapes)} to {str(self._path)!r} takes {_memory.size_text(needed)}"
                 f"{' (twice its size while the file is put together)' if copies == 2 else ''}, and "
-                f"{size_text(free)} are free there: {_remedies()}."
+                f"{_memory.size_text(free)} are free there: {_remedies()}."
             )
         self._folder = Path(tempfile.mkdtemp(dir=self._path.parent, prefix=f".{self._path.name}."))
         self._files = {name: self._folder / _folder.member_name(i, name) for i, name in enumerate(shapes)}
@@ -189,11 +188,11 @@ def make_sink(
 def check_memory(shapes: Mapping[str, LayerShape]) -> None:
     """Raise MemoryError if layers of these shapes take more memory than is free."""
     needed = sum(shape.n_bytes for shape in shapes.values())
-    free = available_memory()
+    free = _memory.available_memory()
     if free is not None and needed > free:
         raise MemoryError(
-            f"Keeping {describe(shapes)} takes {size_text(needed)}, and {size_text(free)} of memory are free: "
-            f"write them to a folder of memory maps with out='activations', or {_remedies()}."
+            f"Keeping {describe(shapes)} takes {_memory.size_text(needed)}, and {_memory.size_text(free)} of memory "
+            f"are free: write them to a folder of memory maps with out='activations', or {_remedies()}."
         )
 
 
@@ -213,44 +212,3 @@ def describe(shapes: Mapping[str, LayerShape]) -> str:
         f"{count}{'' if rows is None else f' of {rows} rows'} (the largest: "
         f"{', '.join(f'{name!r} of {shapes[name].n_units} units' for name in largest)})"
     )
-
-
-def size_text(n_bytes: int) -> str:
-    """Return a number of bytes with a unit that suits it."""
-    power = min(4, int(math.log2(max(n_bytes, 1)) // 10))
-    return f"{n_bytes / 2 ** (10 * power):.{0 if power < 2 else 1}f} {('bytes', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"
-
-
-def available_memory() -> int | None:
-    """Return the bytes of memory that this process may still use, None where the system does not say."""
-    limits = [_free_of_machine(), _free_of_control_group()]
-    return min((limit for limit in limits if limit is not None), default=None)
-
-
-def _free_of_machine() -> int | None:
-    try:
-        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except (OSError, ValueError):
-        pass
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return None
-
-
-def _free_of_control_group() -> int | None:
-    """Return what a container's memory limit leaves, None without a limit."""
-    root = Path("/sys/fs/cgroup")
-    for limit, used, statistics, cache in (
-        ("memory.max", "memory.current", "memory.stat", "file"),
-        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "cache"),
-    ):
-        try:
-            lines = (root / statistics).read_text(encoding="ascii").splitlines()
-            cached = next(int(line.split()[1]) for line in lines if line.split()[0] == cache)
-            return max(0, int((root / limit).read_text()) - int((root / used).read_text()) + cached)
-        except (OSError, StopIteration, ValueError):
-            continue
-    return None
