@@ -1,8 +1,10 @@
 """Compare representations, scikit-learn style: activations of neural networks, or any matrices over the same rows."""
 
 from sklearn_cka._backends import array_backend, backend_names, register_backend
+from sklearn_cka._bandwidth_curve import BandwidthDisplay, bandwidth_curve
 from sklearn_cka._bandwidths import bandwidth_rule_names, median_distance
 from sklearn_cka._layer_matching import benchmark_indexes, layer_matching
+from sklearn_cka._line_display import LineDisplay
 from sklearn_cka.compose import PairedTransformer
 from sklearn_cka.display import SimilarityDisplay
 from sklearn_cka.exceptions import (
@@ -71,6 +73,7 @@ __all__ = [
     "RTD",
     "SVCCA",
     "AngularCKA",
+    "BandwidthDisplay",
     "BaseIndex",
     "CanonicalCorrelation",
     "CanonicalRidge",
@@ -89,6 +92,7 @@ __all__ = [
     "KernelAlignment",
     "LayerAccumulator",
     "Layers",
+    "LineDisplay",
     "LinearPredictivity",
     "MagnitudeDifference",
     "MutualKNN",
@@ -112,6 +116,7 @@ __all__ = [
     "accumulate_layers",
     "array_backend",
     "backend_names",
+    "bandwidth_curve",
     "bandwidth_rule_names",
     "benchmark_indexes",
     "bootstrap",

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_cka import _arrays, _bandwidths, _linalg, _validation, kernels
 from sklearn_cka._arrays import Array
+from sklearn_cka._radial import Gram
 from sklearn_cka.exceptions import ChanceLevelWarning, SimilarityWarning, UndefinedSimilarityWarning, warn
 from sklearn_cka.indexes._base import WeightedIndex, is_mostly_chance
 from sklearn_cka.indexes._gram import GramEmbedding, permutation_moments, permutation_z
@@ -119,10 +120,22 @@ class KernelIndex(WeightedIndex):
             weights=weights,
             exact=not self._is_centered,
         )
+        return self._embed_gram(gram, n, weights)
+
+    def _embed_gram(self, gram: Gram, n: int, weights: Array | None = None) -> GramEmbedding:
+        """Return the embedding of a Gram matrix of n rows, made up to an additive constant if it is to be centred."""
         K = gram.matrix
         if gram.is_constant and self._is_centered:
             K = _arrays.namespace(K).zeros_like(K)
-        return GramEmbedding(n, matrix=K, scale=gram.scale, bandwidth=gram.bandwidth, **common)
+        return GramEmbedding(
+            n,
+            matrix=K,
+            scale=gram.scale,
+            weights=weights,
+            debiased=self._is_debiased,
+            centered=self._is_centered,
+            bandwidth=gram.bandwidth,
+        )
 
     def _learn(self, a: GramEmbedding, b: GramEmbedding) -> None:
         self.bandwidth_, self.bandwidth_y_ = a.bandwidth, b.bandwidth
@@ -308,14 +321,17 @@ class CenteredGramIndex(GramIndex):
             warn(UndefinedSimilarityWarning(f"z_score is undefined (0/0): {self._undefined(a, b)}."))
         return z
 
-    def _z_of(self, a: GramEmbedding, b: GramEmbedding) -> float:
-        """Return the z-score of two embeddings of unweighted rows, NaN where no order of the rows matters."""
+    def _z_of(self, a: GramEmbedding, b: GramEmbedding, inner: float | None = None) -> float:
+        """Return the z-score of two embeddings of unweighted rows, NaN where no order of the rows matters.
+
+        Their inner product may be given where it is known already.
+        """
         form = self._form(a, b)
         moments_a, moments_b = a.moments(form), b.moments(form)
         if moments_a[1] == 0.0 or moments_b[1] == 0.0:
             return math.nan
         mean, variance = permutation_moments(a.n_samples, moments_a, moments_b)
-        return permutation_z(a.inner(b, form), mean, variance, a, b)
+        return permutation_z(a.inner(b, form) if inner is None else inner, mean, variance, a, b)
 
     def diagnose(self, a: GramEmbedding, b: GramEmbedding, similarity: float, chance: float) -> list[SimilarityWarning]:
         """Warn of an undefined value, and of a biased one that is mostly chance."""
