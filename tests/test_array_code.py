@@ -46,7 +46,7 @@ CPU_STEPS = {
     "indexes/unit_matching.py:PermutationProcrustes._solve": "assignment of SciPy",
     "indexes/imd.py": "heat traces of eigenvalues",
     "indexes/rtd.py": "persistent homology of ripser, on ranks of distances",
-    "pairwise/_tiles.py:_Sums.to_host": "tables of sums",
+    "pairwise/_tiles.py:Sums.to_host": "tables of sums",
     "pairwise/_tiles.py:_subtract_means": "tables of sums",
     "pairwise/_tiles.py:feature_products": "tables of sums",
     "pairwise/_tiles.py:_BlockSums.to_host": "tables of sums",

@@ -478,7 +478,7 @@ def test_too_few_rows_name_a_layer_and_the_number():
 
 def test_plans_that_are_unknown_or_not_open(pair_of_models):
     a, _ = pair_of_models
-    with pytest.raises(ValueError, match="plan must be one of 'gram', 'feature', 'matrix', 'embed', got 'fast'"):
+    with pytest.raises(ValueError, match="plan must be one of 'gram', 'feature', 'matrix', 'tiles', 'spectral', 'embed', got 'fast'"):
         compare_layers(a, plan="fast", verbose=0)
     with pytest.raises(ValueError, match=r"plan='feature' is not open to CKA\(kernel='rbf'\).*'matrix'"):
         compare_layers(a, index=CKA("rbf"), plan="feature", verbose=0)
@@ -524,7 +524,7 @@ def test_costs_of_the_plans_cross_at_about_as_many_rows_as_columns():
     for widths in ([64] * 12, [1024] * 24, [10, 100, 1000]):
         total = sum(widths)
         for n, better in ((total // 2, "gram"), (total * 2, "feature")):
-            assert _plans.choose(CKA(), n, widths, None, None).name == better
+            assert _plans.choose(CKA(), _plans.Sizes(n, widths, None, 4, widths), None, None).name == better
 
 
 def test_sums_over_many_rows_in_float32_keep_their_digits():

@@ -20,7 +20,7 @@ from sklearn_cka import _arrays, _linalg
 from sklearn_cka._arrays import Array
 
 # Entries of a centred Gram matrix below this many units in the last place of K are rounding: K is constant.
-_ROUNDING_ULPS = 32.0
+ROUNDING_ULPS = 32.0
 # A spread under permutation below this many units in the last place of the mean is rounding: no order matters.
 _SPREAD_ULPS = 64.0
 
@@ -109,7 +109,7 @@ class GramEmbedding:
             return self._weigh(K)
         centered = self._u_center(K) if self.debiased else self._double_center(K)
         xp = _arrays.namespace(K)
-        rounding = _ROUNDING_ULPS * _arrays.eps(centered) * _linalg.largest_size(K)
+        rounding = ROUNDING_ULPS * _arrays.eps(centered) * _linalg.largest_size(K)
         return centered if _linalg.largest_size(centered) > rounding else xp.zeros_like(centered)
 
     @staticmethod
@@ -185,9 +185,9 @@ class GramEmbedding:
         """Keep an inner product with itself that was computed elsewhere, 0 if it is rounding."""
         if self.debiased and self.features is not None:
             if form == "gram":  # entry ij is off by rounding of |x_i| |x_j|
-                rounding = (_ROUNDING_ULPS * self.eps * self._weighted_trace) ** 2
+                rounding = (ROUNDING_ULPS * self.eps * self._weighted_trace) ** 2
             else:
-                rounding = 0.25 * _ROUNDING_ULPS * self.eps * abs(self.feature_correction(self))
+                rounding = 0.25 * ROUNDING_ULPS * self.eps * abs(self.feature_correction(self))
             value = value if value > rounding else 0.0
         self._self_inner[form] = value
 

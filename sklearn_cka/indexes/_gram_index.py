@@ -65,6 +65,11 @@ class KernelIndex(WeightedIndex):
     _is_centered = True
 
     @property
+    def can_tile(self) -> bool:
+        """Whether the embedding is the centred Gram matrix of a kernel, with nothing else done to it."""
+        return self._is_centered
+
+    @property
     def has_equal_sides(self) -> bool:
         """Whether both sides are embedded alike, so that one embedding serves as either."""
         x, y = self._specs()

@@ -152,6 +152,11 @@ class DeconfoundedCKA(KernelParamsMixin, CenteredGramIndex):
         )
 
     @property
+    def can_tile(self) -> bool:
+        """Whether the embedding is a plain Gram matrix, which a residual one is not."""
+        return self.confound is None
+
+    @property
     def is_linear(self) -> bool:
         """Whether features can stand for Gram matrices, which they cannot for residual ones."""
         return self.confound is None and super().is_linear

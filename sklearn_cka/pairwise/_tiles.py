@@ -27,7 +27,7 @@ _GROUP_COLUMNS = 1_024
 _WHOLE_GRAM_ROWS = 1_024
 
 
-class _Sums:
+class Sums:
     """Inner products of all pairs and of each layer with itself, in float64, where the products are computed.
 
     They are brought to the host once, when a table is complete: a device is not made to wait for every tile.
@@ -68,12 +68,12 @@ def gram_products(a: list[GramEmbedding], b: list[GramEmbedding] | None, progres
     embeddings.
     """
     layers = a if b is None else a + b
-    features = _common_precision([layer.features for layer in layers])
+    features = common_precision([layer.features for layer in layers])
     xp = _arrays.namespace(features[0])
     n = features[0].shape[0]
-    sums = _Sums(features[0], len(a), None if b is None else len(b))
+    sums = Sums(features[0], len(a), None if b is None else len(b))
     diagonals: list[Array] = []
-    for rows in _linalg.blocks(n, _strip_rows(n, len(layers), features[0])):
+    for rows in _linalg.blocks(n, strip_rows(n, len(layers), features[0])):
         for columns, factor in ((rows, 1.0), (slice(rows.stop, n), 2.0)):
             if columns.start >= columns.stop:
                 continue
@@ -131,7 +131,7 @@ def feature_products(a: list[GramEmbedding], b: list[GramEmbedding] | None, prog
     Also leaves <a_i, a_i> and <b_j, b_j> with the embeddings.
     """
     layers = a if b is None else a + b
-    features = _common_precision([layer.features for layer in layers])
+    features = common_precision([layer.features for layer in layers])
     if layers[0].debiased:
         for layer, Z in zip(layers, features, strict=True):
             layer.remember_squares(_linalg.row_squares(Z))
@@ -176,7 +176,7 @@ def _groups(widths: list[int], start: int) -> list[slice]:
 class _BlockSums:
     """Squared norms of the blocks of Z'Z, in float64, where the products are computed.
 
-    As in :class:`_Sums`, they are brought to the host once.
+    As in :class:`Sums`, they are brought to the host once.
     """
 
     def __init__(self, features: list[Array]) -> None:
@@ -251,11 +251,11 @@ def matrix_products(a: list[GramEmbedding], b: list[GramEmbedding] | None, progr
     Strips of the upper triangle only, as in :func:`gram_products`.
     """
     layers = a if b is None else a + b
-    matrices = _common_precision([layer.gram for layer in layers])
+    matrices = common_precision([layer.gram for layer in layers])
     xp = _arrays.namespace(matrices[0])
     n = layers[0].n_samples
-    sums = _Sums(matrices[0], len(a), None if b is None else len(b))
-    for rows in _linalg.blocks(n, _strip_rows(n, len(layers), matrices[0])):
+    sums = Sums(matrices[0], len(a), None if b is None else len(b))
+    for rows in _linalg.blocks(n, strip_rows(n, len(layers), matrices[0])):
         for columns, factor in ((rows, 1.0), (slice(rows.stop, n), 2.0)):
             if columns.start < columns.stop:
                 stack = xp.stack([matrix[rows, columns] for matrix in matrices])
@@ -264,7 +264,7 @@ def matrix_products(a: list[GramEmbedding], b: list[GramEmbedding] | None, progr
     return _remember(layers, *sums.to_host())
 
 
-def _common_precision(arrays: list[Array]) -> list[Array]:
+def common_precision(arrays: list[Array]) -> list[Array]:
     """Return all arrays in the widest of their precisions."""
     xp = _arrays.namespace(arrays[0])
     if all(array.dtype == arrays[0].dtype for array in arrays):
@@ -272,16 +272,31 @@ def _common_precision(arrays: list[Array]) -> list[Array]:
     return [xp.astype(array, xp.float64, copy=False) for array in arrays]
 
 
-def _budget(array: Array) -> int:
-    """Return how many numbers of the array's type fit in scikit-learn's working memory, and on the array's device."""
+def _budget(free: float | None, itemsize: int) -> int:
+    """Return how many numbers fit in scikit-learn's working memory, and in a share of a device's free memory."""
     size = get_config()["working_memory"] * 2**20
-    free = _arrays.free_memory(array)
     if free is not None:
         size = min(size, _FREE_SHARE * free)
-    return int(size) // (8 if _arrays.dtype_name(array) == "float64" else 4)
+    return int(size) // itemsize
 
 
-def _strip_rows(n: int, n_layers: int, array: Array) -> int:
+def strip_rows(n: int, n_layers: int, array: Array) -> int:
     """Return the number of rows of a strip, all layers of which fit in the working memory (but at least one row)."""
+    itemsize = 8 if _arrays.dtype_name(array) == "float64" else 4
+    return _strip_rows(n, n_layers, _budget(_arrays.free_memory(array), itemsize))
+
+
+def _strip_rows(n: int, n_layers: int, budget: int) -> int:
     wanted = n if n <= _WHOLE_GRAM_ROWS else _STRIP_ROWS
-    return max(1, min(wanted, _budget(array) // max(1, n_layers * n)))
+    return max(1, min(wanted, budget // max(1, n_layers * n)))
+
+
+def buffer_bytes(n: int, n_layers: int, itemsize: int) -> int:
+    """Return the bytes of the strips of all layers, and of their products in float64."""
+    return n_layers * n * _strip_rows(n, n_layers, _budget(None, itemsize)) * itemsize + n_layers**2 * 8
+
+
+def group_bytes(n: int, widest: int, itemsize: int) -> int:
+    """Return the bytes of two groups of features side by side, and of their product with its squares in float64."""
+    columns = max(widest, _GROUP_COLUMNS)
+    return 2 * n * _GROUP_COLUMNS * itemsize + columns**2 * itemsize + _GROUP_COLUMNS**2 * 8

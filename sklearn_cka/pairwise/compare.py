@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import time
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
 from tqdm.auto import tqdm
 
-from sklearn_cka import _arrays, _backends, _validation
+from sklearn_cka import _arrays, _backends, _memory, _validation
 from sklearn_cka.exceptions import (
     ChanceLevelWarning,
     DegenerateSimilarityWarning,
@@ -21,7 +23,7 @@ from sklearn_cka.indexes._base import BaseIndex
 from sklearn_cka.indexes._gram_index import GramIndex
 from sklearn_cka.indexes._registry import get_index, index_name
 from sklearn_cka.layers import Layers, as_layers
-from sklearn_cka.pairwise import _plans, _tiles
+from sklearn_cka.pairwise import _kernel_tiles, _plans, _tiles
 from sklearn_cka.pairwise.table import SimilarityTable
 
 # A progress bar shows once a job has taken this many seconds.
@@ -63,8 +65,9 @@ def compare_layers(
         Threads that embed layers (and compare pairs where the family has no product for all of them); the products
         themselves use the threads of the linear algebra library. None is 1 unless in a
         :func:`joblib.parallel_config` context.
-    plan : {"gram", "feature", "matrix", "embed"}, default=None
-        How to compute the table; None is the way of fewest operations. ``table.plan`` tells what was chosen.
+    plan : {"gram", "feature", "matrix", "tiles", "spectral", "embed"}, default=None
+        How to compute the table; None is the way of fewest operations that fits into memory. ``table.plan`` tells
+        what was chosen, and the cost: operations and memory of every way, as estimated, and the seconds taken.
     backend : str, default=None
         Array library to which NumPy layers are moved, once each, a name of :func:`~sklearn_cka.backend_names`; None
         is that of a surrounding :func:`~sklearn_cka.array_backend`, else NumPy. Layers of other libraries are
@@ -89,6 +92,8 @@ def compare_layers(
     ValueError
         If row counts or row labels of `a` and `b` differ, an array is not finite (the message names the layer), or
         the index, the plan or a parameter is unknown.
+    MemoryError
+        If the table takes more memory than is free by every plan that is open; the message says what would fit.
 
     Warns
     -----
@@ -123,14 +128,19 @@ def compare_layers(
         _validation.check_same_count(a.n_rows, b.n_rows, first, other)
         _validation.check_row_labels(a.index, b.index, "a", "b")
     one_sided = b is None and index.properties.symmetric and index.has_equal_sides
-    chosen = _plans.choose(index, a.n_rows, _widths(a), None if one_sided else _widths(a if b is None else b), plan)
     names_a, names_b = a.names, (a if b is None else b).names
     first = next(iter(a.values()))
     reference = first[:1, :] if target is None else target.move(first[:1, :])
+    jobs = _embedding_jobs(index, a, b, one_sided)
+    chosen = _plans.choose(index, _sizes(a, b, one_sided, jobs, reference), plan, _free_memory(reference))
+    start = time.perf_counter()
     with _backends.product_precision(reference, precision):
-        rows, columns = _embed(index, a, b, one_sided, target, reference, n_jobs, verbose)
+        embedded = _embed(index, jobs, chosen, target, reference, n_jobs, verbose)
+        rows = embedded[: len(a)]
+        columns = None if one_sided else embedded[len(a) :] or rows
         values = _fill(index, chosen, rows, columns, n_jobs, verbose)
         chance = _judge(index, rows, columns, values, names_a, names_b)
+    chosen = replace(chosen, seconds=time.perf_counter() - start)
     if output == "distance":
         values = _distances(index, values, on_diagonal=one_sided)
         chance = np.full(values.shape, math.nan)
@@ -180,52 +190,70 @@ def _progress(total: int, what: str, verbose: int) -> Any:
     return tqdm(total=total, desc=what, disable=verbose <= 0, delay=_SILENT_SECONDS, leave=False)
 
 
+@dataclass(frozen=True)
+class _Job:
+    """A layer to embed: its side (0: as X, 1: as y), and its name for messages."""
+
+    side: int
+    label: str
+    array: Any
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """What jobs of the same result have in common."""
+        return id(self.array), self.side
+
+
+def _embedding_jobs(index: BaseIndex, a: Layers, b: Layers | None, one_sided: bool) -> list[_Job]:
+    """Return the layers of `a`, then those of the other side unless the first serve as these, too."""
+    jobs = [_Job(0, f"layer {name!r} of a", array) for name, array in a.items()]
+    if one_sided or (b is None and index.has_equal_sides):
+        return jobs
+    side = 0 if index.has_equal_sides else 1
+    source, argument = (a, "a") if b is None else (b, "b")
+    return jobs + [_Job(side, f"layer {name!r} of {argument}", array) for name, array in source.items()]
+
+
+def _sizes(a: Layers, b: Layers | None, one_sided: bool, jobs: list[_Job], reference: Any) -> _plans.Sizes:
+    distinct = {job.key: int(job.array.shape[1]) for job in jobs}
+    itemsize = 8 if any(_arrays.dtype_name(job.array) not in ("float32", "float16", "bfloat16") for job in jobs) else 4
+    widths_b = None if one_sided else _widths(a if b is None else b)
+    return _plans.Sizes(a.n_rows, _widths(a), widths_b, itemsize, list(distinct.values()))
+
+
+def _free_memory(reference: Any) -> float | None:
+    """Return the bytes that are free where the table is computed, None where that is not known."""
+    on_device = _arrays.free_memory(reference)
+    return _memory.available_memory() if on_device is None else on_device
+
+
 def _embed(
     index: BaseIndex,
-    a: Layers,
-    b: Layers | None,
-    one_sided: bool,
+    jobs: list[_Job],
+    plan: _plans.Plan,
     target: _backends.Target | None,
     reference: Any,
     n_jobs: int | None,
     verbose: int,
-) -> tuple[list[Any], list[Any] | None]:
+) -> list[Any]:
     """Embed every layer once for each side on which the index treats it differently, where the reference lies."""
-    jobs = [(index._check_X, index.embed, name, "a", array) for name, array in a.items()]
-    if not one_sided:
-        side = (index._check_y, index.embed_y) if not index.has_equal_sides else (index._check_X, index.embed)
-        if b is None and index.has_equal_sides:
-            jobs_b = []
-        else:
-            source, argument = (a, "a") if b is None else (b, "b")
-            jobs_b = [(*side, name, argument, array) for name, array in source.items()]
-    else:
-        jobs_b = []
     # The same array under several names, or on both sides, is embedded once.
-    distinct: dict[tuple[int, str], int] = {}
-    order: list[int] = []
-    todo: list[tuple[Any, ...]] = []
-    for job in jobs + jobs_b:
-        key = (id(job[4]), job[1].__name__)
-        if key not in distinct:
-            distinct[key] = len(todo)
-            todo.append(job)
-        order.append(distinct[key])
+    distinct = {job.key: job for job in jobs}
 
-    def work(check: Any, embed: Any, name: str, argument: str, array: Any) -> Any:
-        checked = check(array, f"layer {name!r} of {argument}")
-        embedded = embed(_arrays.like(checked if target is None else target.move(checked), reference))
+    def work(job: _Job) -> Any:
+        checked = (index._check_X, index._check_y)[job.side](job.array, job.label)
+        moved = _arrays.like(checked if target is None else target.move(checked), reference)
+        if plan.name == "tiles":
+            embedded = _kernel_tiles.embed(index, job.side, moved)  # type: ignore[arg-type]
+        else:
+            embedded = (index.embed, index.embed_y)[job.side](moved)
         progress.update(1)
         return embedded
 
-    with _progress(len(todo), "embedding layers", verbose) as progress:
+    with _progress(len(distinct), "embedding layers", verbose) as progress:
         parallel = Parallel(n_jobs=n_jobs, prefer="threads", require="sharedmem")
-        made = parallel(delayed(work)(*job) for job in todo)
-    embedded = [made[position] for position in order]
-    rows = embedded[: len(jobs)]
-    if one_sided:
-        return rows, None
-    return rows, embedded[len(jobs) :] if jobs_b else rows
+        made = dict(zip(distinct, parallel(delayed(work)(job) for job in distinct.values()), strict=True))
+    return [made[job.key] for job in jobs]
 
 
 def _fill(
@@ -233,13 +261,7 @@ def _fill(
 ) -> np.ndarray:
     """Return the similarities of all pairs."""
     if isinstance(index, GramIndex):
-        fill, total = {
-            "gram": (_tiles.gram_products, rows[0].n_samples),
-            "feature": (_tiles.feature_products, len(rows)),
-            "matrix": (_tiles.matrix_products, rows[0].n_samples ** 2),
-        }[plan.name]
-        with _progress(total, "comparing layers", verbose) as progress:
-            products = fill(rows, columns, progress)
+        products = _products(plan.name, rows, columns, verbose)
         form = "feature" if plan.name == "feature" else "gram"
         values = np.empty(products.shape)
         for i, (inner_products, left) in enumerate(zip(products.tolist(), rows, strict=True)):
@@ -264,6 +286,20 @@ def _fill(
     with _progress(len(rows), "comparing layers", verbose) as progress:
         lines = Parallel(n_jobs=n_jobs, prefer="threads", require="sharedmem")(delayed(line)(left) for left in rows)
     return np.asarray(lines, dtype=np.float64)
+
+
+def _products(plan: str, rows: list[Any], columns: list[Any] | None, verbose: int) -> np.ndarray:
+    """Return the inner products of all pairs of Gram matrices."""
+    n = rows[0].n_samples
+    total = {"gram": n, "feature": len(rows), "matrix": n**2, "tiles": 2 * n}[plan]
+    with _progress(total, "comparing layers", verbose) as progress:
+        if plan == "gram":
+            return _tiles.gram_products(rows, columns, progress)
+        if plan == "feature":
+            return _tiles.feature_products(rows, columns, progress)
+        if plan == "matrix":
+            return _tiles.matrix_products(rows, columns, progress)
+        return _kernel_tiles.kernel_products(rows, columns, progress)
 
 
 def _fill_half(index: BaseIndex, rows: list[Any], n_jobs: int | None, verbose: int) -> np.ndarray:
