@@ -28,7 +28,7 @@ class Recipe:
     batch_size: int = 64
     learning_rate: float = 0.1
     momentum: float = 0.9
-    weight_decay: float = 5e-4
+    weight_decay: float = 1e-3
 
 
 def train_all(
