@@ -50,6 +50,7 @@ CPU_STEPS = {
     "pairwise/_tiles.py:_subtract_means": "tables of sums",
     "pairwise/_tiles.py:feature_products": "tables of sums",
     "pairwise/_tiles.py:_BlockSums.to_host": "tables of sums",
+    "pairwise/_feature_maps.py": "transformers of scikit-learn",
     "pairwise/compare.py": "tables of similarities",
     "pairwise/table.py": "tables of similarities",
 }

@@ -23,7 +23,7 @@ from sklearn_cka.indexes._base import BaseIndex
 from sklearn_cka.indexes._gram_index import GramIndex
 from sklearn_cka.indexes._registry import get_index, index_name
 from sklearn_cka.layers import Layers, as_layers
-from sklearn_cka.pairwise import _kernel_tiles, _plans, _tiles
+from sklearn_cka.pairwise import _feature_maps, _kernel_tiles, _plans, _tiles
 from sklearn_cka.pairwise.table import SimilarityTable
 
 # A progress bar shows once a job has taken this many seconds.
@@ -42,6 +42,8 @@ def compare_layers(
     backend: str | None = None,
     device: Any = None,
     precision: str | None = None,
+    feature_map: Any = None,
+    random_state: Any = 0,
     verbose: int = 1,
     **params: Any,
 ) -> SimilarityTable:
@@ -77,6 +79,13 @@ def compare_layers(
     precision : {"tf32", "bf16"}, default=None
         A lower precision of float32 matrix products for torch and JAX layers; None is full float32 whatever the
         library is set to.
+    feature_map : transformer, default=None
+        A transformer of scikit-learn, a clone of which takes every layer to fewer features. ``Nystroem`` and
+        ``RBFSampler`` approximate the kernel of the index, ``kernel="rbf"`` with its `bandwidth`, at a cost linear in
+        n_samples; random projections are corrected for the shrinkage they cause. An approximation: its error falls
+        with the number of components.
+    random_state : int, RandomState instance or None, default=0
+        Seeds the clones of `feature_map`.
     verbose : int, default=1
         Whether to show progress of what takes over a second; 0 is silent.
     **params
@@ -127,6 +136,11 @@ def compare_layers(
         first, other = f"layer {a.names[0]!r} of a", f"layer {b.names[0]!r} of b"
         _validation.check_same_count(a.n_rows, b.n_rows, first, other)
         _validation.check_row_labels(a.index, b.index, "a", "b")
+    maps = None if feature_map is None else _feature_maps.feature_maps(feature_map, index, random_state)
+    asked = index
+    if maps is not None:
+        index = maps.mapped
+        a, b = maps.apply(a, b)
     one_sided = b is None and index.properties.symmetric and index.has_equal_sides
     names_a, names_b = a.names, (a if b is None else b).names
     first = next(iter(a.values()))
@@ -138,7 +152,7 @@ def compare_layers(
         embedded = _embed(index, jobs, chosen, target, reference, n_jobs, verbose)
         rows = embedded[: len(a)]
         columns = None if one_sided else embedded[len(a) :] or rows
-        values = _fill(index, chosen, rows, columns, n_jobs, verbose)
+        values = _fill(index, chosen, rows, columns, n_jobs, verbose, is_sketch=maps is not None and maps.is_sketch)
         chance = _judge(index, rows, columns, values, names_a, names_b)
     chosen = replace(chosen, seconds=time.perf_counter() - start)
     if output == "distance":
@@ -149,8 +163,8 @@ def compare_layers(
         chance=chance,
         row_names=names_a,
         column_names=names_b,
-        index=index_name(index),
-        params=_changed_params(index),
+        index=index_name(asked),
+        params=_changed_params(asked) | ({} if feature_map is None else {"feature_map": feature_map}),
         symmetric=one_sided,
         n_samples=a.n_rows,
         plan=chosen,
@@ -257,12 +271,21 @@ def _embed(
 
 
 def _fill(
-    index: BaseIndex, plan: _plans.Plan, rows: list[Any], columns: list[Any] | None, n_jobs: int | None, verbose: int
+    index: BaseIndex,
+    plan: _plans.Plan,
+    rows: list[Any],
+    columns: list[Any] | None,
+    n_jobs: int | None,
+    verbose: int,
+    *,
+    is_sketch: bool,
 ) -> np.ndarray:
     """Return the similarities of all pairs."""
     if isinstance(index, GramIndex):
         products = _products(plan.name, rows, columns, verbose)
         form = "feature" if plan.name == "feature" else "gram"
+        if is_sketch:
+            products = _feature_maps.correct_self_terms(products, rows, columns, form)
         values = np.empty(products.shape)
         for i, (inner_products, left) in enumerate(zip(products.tolist(), rows, strict=True)):
             for j, (product, right) in enumerate(
