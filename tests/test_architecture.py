@@ -18,6 +18,7 @@ FLOORS = {
     "display": 1,
     "_line_display": 1,
     "exceptions": 1,
+    "_jobs": 2,
     "_linalg": 2,
     "_validation": 2,
     "_backends": 2,

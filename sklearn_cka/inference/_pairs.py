@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 from joblib import effective_n_jobs
 from sklearn import get_config
-from sklearn.utils.parallel import Parallel, delayed
 
-from sklearn_cka import _arrays, _linalg, _permutation, _resampling
+from sklearn_cka import _arrays, _jobs, _linalg, _permutation, _resampling
 from sklearn_cka._arrays import Array
 from sklearn_cka._validation import too_few_samples
 from sklearn_cka.exceptions import warn
@@ -109,9 +108,8 @@ class Pair:
         """Return the similarities without each row, or without each group, shape (n_groups,)."""
         codes = np.arange(self.n_samples) if groups is None else groups
         self._check_left(self.n_samples - int(np.bincount(codes).max()))
-        parallel = Parallel(n_jobs=n_jobs, prefer="threads")
         kept = (np.flatnonzero(codes != code) for code in range(codes.max() + 1))
-        return np.array(parallel(delayed(self._value_of_rows)(rows) for rows in kept))
+        return np.array(_jobs.run(self._value_of_rows, ((rows,) for rows in kept), n_jobs))
 
     def _check_left(self, n_left: int) -> None:
         minimum, required_by = self.index._required_samples()
@@ -127,14 +125,13 @@ class Pair:
 
     def permuted(self, orders: Sequence[np.ndarray], n_jobs: int | None = None) -> np.ndarray:
         """Return the similarity for every order of the rows of y."""
+        return np.array(_jobs.run(self._value_of_order, ((order,) for order in orders), n_jobs))
 
-        def value(order: np.ndarray) -> float:
-            moved = permute_rows(self.b, order)
-            if moved is None:
-                moved = self.index.embed_y(self._rows(self.y, order, self._is_square[1]))
-            return float(self.index.compare(self.a, moved))
-
-        return np.array(Parallel(n_jobs=n_jobs, prefer="threads")(delayed(value)(order) for order in orders))
+    def _value_of_order(self, order: np.ndarray) -> float:
+        moved = permute_rows(self.b, order)
+        if moved is None:
+            moved = self.index.embed_y(self._rows(self.y, order, self._is_square[1]))
+        return float(self.index.compare(self.a, moved))
 
     @property
     def _is_square(self) -> tuple[bool, bool]:
@@ -240,8 +237,8 @@ class GramPair(Pair):
         else:
             permutable = _permutation.PermutedGram(self.a.gram, self.b.gram)
         step = -(-len(orders) // effective_n_jobs(n_jobs))
-        parts = Parallel(n_jobs=n_jobs, prefer="threads")(
-            delayed(permutable.products)(orders[chunk]) for chunk in _linalg.blocks(len(orders), step)
+        parts = _jobs.run(
+            permutable.products, ((orders[chunk],) for chunk in _linalg.blocks(len(orders), step)), n_jobs
         )
         return self._of_inner(np.concatenate(parts))
 

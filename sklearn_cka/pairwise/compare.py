@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils.parallel import Parallel, delayed
 from tqdm.auto import tqdm
 
-from sklearn_cka import _arrays, _backends, _memory, _validation
+from sklearn_cka import _arrays, _backends, _jobs, _memory, _validation
 from sklearn_cka.exceptions import (
     ChanceLevelWarning,
     DegenerateSimilarityWarning,
@@ -64,9 +63,10 @@ def compare_layers(
     output : {"similarity", "distance"}, default="similarity"
         Whether to give the index or its distance form, a metric, for methods that take ``metric="precomputed"``.
     n_jobs : int, default=None
-        Threads that embed layers (and compare pairs where the family has no product for all of them); the products
-        themselves use the threads of the linear algebra library. None is 1 unless in a
-        :func:`joblib.parallel_config` context.
+        How many layers are embedded at a time (and pairs compared, where the family has no product for all of them),
+        by threads unless a :func:`joblib.parallel_config` context names another backend: ``"loky"``, ``"dask"``,
+        ``"ray"``. The products themselves use the threads of the linear algebra library, as one layer at a time
+        does. None is 1 unless in such a context.
     plan : {"gram", "feature", "matrix", "tiles", "spectral", "embed"}, default=None
         How to compute the table; None is the way of fewest operations that fits into memory. ``table.plan`` tells
         what was chosen, and the cost: operations and memory of every way, as estimated, and the seconds taken.
@@ -254,20 +254,20 @@ def _embed(
     # The same array under several names, or on both sides, is embedded once.
     distinct = {job.key: job for job in jobs}
 
-    def work(job: _Job) -> Any:
-        checked = (index._check_X, index._check_y)[job.side](job.array, job.label)
-        moved = _arrays.like(checked if target is None else target.move(checked), reference)
-        if plan.name == "tiles":
-            embedded = _kernel_tiles.embed(index, job.side, moved)  # type: ignore[arg-type]
-        else:
-            embedded = (index.embed, index.embed_y)[job.side](moved)
-        progress.update(1)
-        return embedded
-
+    calls = ((index, plan.name, job, target, reference) for job in distinct.values())
     with _progress(len(distinct), "embedding layers", verbose) as progress:
-        parallel = Parallel(n_jobs=n_jobs, prefer="threads", require="sharedmem")
-        made = dict(zip(distinct, parallel(delayed(work)(job) for job in distinct.values()), strict=True))
+        results = _jobs.run(_embed_one, calls, n_jobs, progress.update)
+    made = dict(zip(distinct, results, strict=True))
     return [made[job.key] for job in jobs]
+
+
+def _embed_one(index: Any, plan: str, job: _Job, target: _backends.Target | None, reference: Any) -> Any:
+    """Check one layer, bring it to where the reference lies, and embed it."""
+    checked = (index._check_X, index._check_y)[job.side](job.array, job.label)
+    moved = _arrays.like(checked if target is None else target.move(checked), reference)
+    if plan == "tiles":
+        return _kernel_tiles.embed(index, job.side, moved)
+    return (index.embed, index.embed_y)[job.side](moved)
 
 
 def _fill(
@@ -296,19 +296,19 @@ def _fill(
                 else:
                     values[i, j] = index.normalize(product, left.self_inner(form), right.self_inner(form), left, right)
         return values
-    if columns is None:
-        return _fill_half(index, rows, n_jobs, verbose)
-
-    def line(left: Any) -> list[float]:
-        values = index.compare_all([left], columns)[0]
-        progress.update(1)
-        return values
-
+    others = rows if columns is None else columns
     if type(index).compare_all is not BaseIndex.compare_all:
-        return np.asarray(index.compare_all(rows, columns), dtype=np.float64)
+        return np.asarray(index.compare_all(rows, others), dtype=np.float64)
+    starts = [0 if columns is not None else i for i in range(len(rows))]
+    calls = (([left], others[start:]) for left, start in zip(rows, starts, strict=True))
     with _progress(len(rows), "comparing layers", verbose) as progress:
-        lines = Parallel(n_jobs=n_jobs, prefer="threads", require="sharedmem")(delayed(line)(left) for left in rows)
-    return np.asarray(lines, dtype=np.float64)
+        lines = _jobs.run(index.compare_all, calls, n_jobs, progress.update)
+    values = np.empty((len(rows), len(others)))
+    for i, ((line,), start) in enumerate(zip(lines, starts, strict=True)):
+        values[i, start:] = line
+        if columns is None:
+            values[start:, i] = line
+    return values
 
 
 def _products(plan: str, rows: list[Any], columns: list[Any] | None, verbose: int) -> np.ndarray:
@@ -323,26 +323,6 @@ def _products(plan: str, rows: list[Any], columns: list[Any] | None, verbose: in
         if plan == "matrix":
             return _tiles.matrix_products(rows, columns, progress)
         return _kernel_tiles.kernel_products(rows, columns, progress)
-
-
-def _fill_half(index: BaseIndex, rows: list[Any], n_jobs: int | None, verbose: int) -> np.ndarray:
-    """Return the similarities of all pairs of one collection under a symmetric index, each computed once."""
-    if type(index).compare_all is not BaseIndex.compare_all:
-        return np.asarray(index.compare_all(rows, rows), dtype=np.float64)
-
-    def line(i: int) -> list[float]:
-        values = index.compare_all([rows[i]], rows[i:])[0]
-        progress.update(1)
-        return values
-
-    with _progress(len(rows), "comparing layers", verbose) as progress:
-        parallel = Parallel(n_jobs=n_jobs, prefer="threads", require="sharedmem")
-        lines = parallel(delayed(line)(i) for i in range(len(rows)))
-    values = np.empty((len(rows), len(rows)))
-    for i, half in enumerate(lines):
-        values[i, i:] = half
-        values[i:, i] = half
-    return values
 
 
 def _judge(
