@@ -3,9 +3,11 @@
 Every test that takes the ``backend`` fixture runs once per array library. A library that is not installed
 skips those tests by name; where ``SKLEARN_CKA_REQUIRE_BACKENDS`` (names, commas between) lists it, the run
 fails instead, as it does when no test of a listed library passed. The summary states which libraries ran.
+``SKLEARN_CKA_REQUIRE_PACKAGES`` lists further optional packages that must be there, so that no test is skipped for lack
+of one.
 """
 
-import importlib
+import importlib.util
 import os
 import re
 import sys
@@ -32,6 +34,7 @@ BACKENDS = ("numpy", "numpy-readonly", "torch", "array_api_strict", "array_api_s
 # Libraries on which scikit-learn runs array API checks of its own.
 CHECKED_BY_SKLEARN = ("numpy", "torch", "array_api_strict")
 REQUIRED = tuple(name for name in os.environ.get("SKLEARN_CKA_REQUIRE_BACKENDS", "").split(",") if name)
+PACKAGES = tuple(name for name in os.environ.get("SKLEARN_CKA_REQUIRE_PACKAGES", "").split(",") if name)
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 settings.register_profile(
@@ -109,6 +112,9 @@ def pytest_configure(config: pytest.Config) -> None:
     absent = [name for name in REQUIRED if _load(name) is None]
     if absent:
         raise pytest.UsageError(f"SKLEARN_CKA_REQUIRE_BACKENDS lists array backends not installed: {absent}")
+    absent = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
+    if absent:
+        raise pytest.UsageError(f"SKLEARN_CKA_REQUIRE_PACKAGES lists packages not installed: {absent}")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
