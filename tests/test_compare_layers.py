@@ -478,7 +478,7 @@ def test_too_few_rows_name_a_layer_and_the_number():
 
 def test_plans_that_are_unknown_or_not_open(pair_of_models):
     a, _ = pair_of_models
-    with pytest.raises(ValueError, match="plan must be one of 'gram', 'feature', 'matrix', 'tiles', 'spectral', 'embed', got 'fast'"):
+    with pytest.raises(ValueError, match=r"plan must be one of 'gram', 'feature', .*'embed', got 'fast'"):
         compare_layers(a, plan="fast", verbose=0)
     with pytest.raises(ValueError, match=r"plan='feature' is not open to CKA\(kernel='rbf'\).*'matrix'"):
         compare_layers(a, index=CKA("rbf"), plan="feature", verbose=0)

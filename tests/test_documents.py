@@ -2,6 +2,7 @@
 
 import doctest
 import re
+import runpy
 import tomllib
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from sklearn_cka.indexes import _registry
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+BUILT_IN = set(sklearn_cka.index_names())
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)#\s]+)[^)]*\)")
 
@@ -72,3 +74,10 @@ def test_every_public_name_is_in_the_reference():
     listed = set(re.findall(r"^   ([\w.]+)$", (ROOT / "docs" / "reference.md").read_text(), re.MULTILINE))
     missing = sorted(set(sklearn_cka.__all__) - {"__version__"} - listed)
     assert not missing, f"enter in docs/reference.md: {missing}"
+
+
+def test_the_page_of_indexes_says_what_they_declare():
+    code = runpy.run_path(str(ROOT / "docs" / "list_indexes.py"))
+    written = (ROOT / "docs" / "indexes.md").read_text(encoding="utf-8")
+    assert written == code["page"](), "run `python docs/list_indexes.py`"
+    assert set(re.findall(r"^\| `(\w+)`", written, re.MULTILINE)) == BUILT_IN
