@@ -150,12 +150,18 @@ def test_training_is_seeded_and_goes_on_where_it_was_stopped(pictures, tmp_path,
         train(made, recipe, images, classes, tmp_path / "twice.pt")
     assert not (tmp_path / "twice.pt").exists()
     monkeypatch.setattr(training, "_save", save)
+    shorter = Recipe(seed=3, n_images=40, epochs=1, batch_size=20)
+    (tmp_path / "short.partial").write_bytes((tmp_path / "twice.partial").read_bytes())
+    short, alone = (train(made, shorter, images, classes, tmp_path / f"{name}.pt") for name in ("short", "alone"))
+    assert torch.equal(short.logits.weight, alone.logits.weight)  # epochs of another recipe are no beginning
     twice = train(made, recipe, images, classes, tmp_path / "twice.pt")
     other = train(made, Recipe(seed=4, n_images=40, epochs=3, batch_size=20), images, classes, tmp_path / "other.pt")
     for a, b in zip(once.state_dict().values(), twice.state_dict().values(), strict=True):
         assert torch.equal(a, b)
     assert not torch.equal(once.logits.weight, other.logits.weight)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["once.pt", "other.pt", "twice.pt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        f"{name}.pt" for name in ("alone", "once", "other", "short", "twice")
+    ]
 
 
 def test_a_trained_network_is_kept_and_not_trained_again(pictures, tmp_path):

@@ -90,8 +90,8 @@ def train(
     generator = torch.Generator().manual_seed(recipe.seed)
     partial = file.with_suffix(".partial")
     first = 0
-    if partial.exists():
-        state = torch.load(partial, weights_only=True)
+    state = torch.load(partial, weights_only=True) if partial.exists() else {}
+    if state.get("recipe") == asdict(recipe):  # epochs by another recipe are no beginning
         first = state["epoch"]
         network.load_state_dict(state["network"])
         optimizer.load_state_dict(state["optimizer"])
@@ -110,6 +110,7 @@ def train(
             schedule.step()
         state = {
             "epoch": epoch + 1,
+            "recipe": asdict(recipe),
             "network": network.state_dict(),
             "optimizer": optimizer.state_dict(),
             "schedule": schedule.state_dict(),
