@@ -64,6 +64,6 @@ def _figure(result: pd.DataFrame):
         ("same_data_within_class", "within classes, averaged", "s--"),
     ):
         axes[1].plot(result["layer"], result[name], style, color="black", markerfacecolor="white", label=label)
-    axes[1].set(title="two seeds", xlabel="layer", ylim=(-0.05, 1.05))
+    axes[1].set(title="two seeds", xlabel="layer", ylim=(-0.3, 1.05))
     axes[1].legend(fontsize=8)
     return figure
