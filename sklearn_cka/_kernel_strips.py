@@ -84,7 +84,7 @@ class KernelStrips:
             return -xp.sqrt(distances)
         if self._is_linear:  # exp(-t) is 1 - t: keep the size of t apart
             return self._typical - distances
-        return _radial.exponentials(distances, self._rate, math.expm1(-self._rate * self._typical))
+        return _radial.exponentials(distances, self._rate, -self._rate * self._typical)
 
     def _evaluate(self, rows: slice, columns: slice) -> Array:
         K = kernels.evaluate(self._kernel, self._X[rows, :], self._X[columns, :], self._gamma, self._params)

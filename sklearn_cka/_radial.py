@@ -15,6 +15,8 @@ from sklearn_cka._arrays import Array
 _LARGEST_RATE = {"float32": 80, "float64": 500}
 LINEAR_RATE = {"float32": 2.0**-60, "float64": 2.0**-110}
 _SMALL_RATE = 2.0**-12
+# Where the logarithm of the kernel at the typical distance is below this, most values lie near 0 and not near another.
+_NARROW = -4.0
 
 
 @dataclass(frozen=True)
@@ -113,23 +115,33 @@ class RadialDistances:
             distances -= float(xp.mean(distances))
             return Gram(distances, bandwidth=sigma, scale=rate)
         m = -rate * (float(xp.mean(distances)) if typical is None else typical**2 if squared else typical)
-        K = exponentials(distances, rate, math.expm1(m))
+        K = exponentials(distances, rate, m)
         if rate > _SMALL_RATE:
             return Gram(K, bandwidth=sigma)
         return replace(scaled(K), bandwidth=sigma)
 
 
-def exponentials(distances: Array, rate: float, constant: float) -> Array:
-    """Return ``expm1(-rate * distances) - constant``, written over the distances where that can be done."""
+def exponentials(distances: Array, rate: float, middle: float) -> Array:
+    """Return ``exp(-rate * distances)`` less its value where the exponent is `middle`, or less 0 if that is far below.
+
+    Values keep the digits in which they differ from each other. They are written over the distances where that can be
+    done.
+    """
     xp = _arrays.namespace(distances)
+    is_narrow = middle < _NARROW
+    constant = 0.0 if is_narrow else math.expm1(middle)
     if not _arrays.is_numpy(distances):
-        return xp.expm1(distances * -rate) - constant
+        exponents = distances * -rate
+        return xp.exp(exponents) if is_narrow else xp.expm1(exponents) - constant
 
     def write(rows: slice) -> None:
         block = distances[rows, :]
         block *= -rate
-        np.expm1(block, out=block)
-        block -= constant
+        if is_narrow:
+            np.exp(block, out=block)
+        else:
+            np.expm1(block, out=block)
+            block -= constant
 
     _threads.map_blocks(write, _linalg.row_blocks(distances), distances)
     return distances

@@ -21,11 +21,14 @@ import numpy as np
 
 from sklearn_cka import _arrays, _bandwidths, _linalg, _validation
 from sklearn_cka._arrays import Array
+from sklearn_cka._product_kernels import cosine_differences, normalize_rows, polynomial_differences
 from sklearn_cka._radial import Gram, RadialDistances, rate_of, scaled, sigma_of
 from sklearn_cka._sklearn import GaussianProcessKernel
 
 __all__ = ["kernel_names", "pairwise_kernel", "register_kernel"]
 
+# Of any multiple of a number that is not tiny the hyperbolic tangent is 1 in size.
+_SATURATED = 1e30
 _ALIASES = {"poly": "polynomial", "gaussian": "rbf"}
 
 
@@ -53,20 +56,13 @@ def _polynomial(X: Array, Y: Array, *, degree: float = 3, gamma: float | None = 
 
 
 def _sigmoid(X: Array, Y: Array, *, gamma: float | None = None, coef0: float = 1) -> Array:
-    return _arrays.namespace(X).tanh(_linear(X, Y) * _default_gamma(X, gamma) + coef0)
+    (A, exponent_x), (B, exponent_y) = _linalg.scale(X), _linalg.scale(Y)  # products of large numbers stay finite
+    rate = _default_gamma(X, gamma) * _linalg.power_of_two(exponent_x + exponent_y)
+    return _arrays.namespace(X).tanh(_linear(A, B) * min(rate, _SATURATED) + coef0)
 
 
 def _cosine(X: Array, Y: Array) -> Array:
-    return _linear(_normalize_rows(X), _normalize_rows(Y))
-
-
-def _normalize_rows(X: Array) -> Array:
-    """Scale every row to unit length at any size of its numbers; rows of zeros stay zero, as in scikit-learn."""
-    xp = _arrays.namespace(X)
-    largest = xp.max(xp.abs(X), axis=1, keepdims=True)
-    X = X / xp.where(largest > 0, largest, xp.ones_like(largest))
-    norms = xp.sqrt(xp.vecdot(X, X, axis=-1))[:, None]
-    return X / xp.where(norms > 0, norms, xp.ones_like(norms))
+    return _linear(normalize_rows(X), normalize_rows(Y))
 
 
 def _additive_chi2(X: Array, Y: Array) -> Array:
@@ -406,8 +402,11 @@ def gram_matrix(
         return RadialDistances(X, kernel).gram(
             bandwidth, bandwidth_rule, gamma=gamma, sigma=sigma, weights=weights, exact=exact, overwrite=True
         )
+    if kernel == "cosine" and not exact:
+        return cosine_differences(X)
     with np.errstate(over="ignore", invalid="ignore"):  # looked into below
-        K = evaluate(kernel, X, X, gamma, params)
+        is_power = kernel == "polynomial" and not exact and float(params.get("degree", 3)).is_integer()
+        K = polynomial_differences(X, gamma, **params) if is_power else evaluate(kernel, X, X, gamma, params)
     if isinstance(kernel, str) and kernel in _BUILT_IN:
         if not _validation.is_finite(K):
             raise ValueError(

@@ -28,6 +28,7 @@ FLOORS = {
     "_permutation": 3,
     "_resampling": 3,
     "_storage": 3,
+    "_product_kernels": 3,
     "_radial": 3,
     "kernels": 3,
     "_kernel_strips": 3,

@@ -21,6 +21,11 @@ from sklearn_cka._arrays import Array
 
 # Entries of a centred Gram matrix below this many units in the last place of K are rounding: K is constant.
 ROUNDING_ULPS = 32.0
+# Sums of rows below this share of the diagonal entry that is taken out of them are computed without it.
+_DOMINATED = 2.0**-8
+# Squared norms of rows in units of their median: above this, or above the number of rows (one huge row shifts
+# the mean and makes the others less small), one row outweighs the others in a debiased estimate.
+_OUTLYING = 1e3
 # A spread under permutation below this many units in the last place of the mean is rounding: no order matters.
 _SPREAD_ULPS = 64.0
 
@@ -110,6 +115,9 @@ class GramEmbedding:
         centered = self._u_center(K) if self.debiased else self._double_center(K)
         xp = _arrays.namespace(K)
         rounding = ROUNDING_ULPS * _arrays.eps(centered) * _linalg.largest_size(K)
+        if self.debiased and _linalg.largest_size(centered) <= rounding:  # it may be the diagonal alone that is large
+            off_diagonal = _arrays.fill_diagonal(xp.asarray(K, copy=True), 0.0)
+            rounding = ROUNDING_ULPS * _arrays.eps(centered) * _linalg.largest_size(off_diagonal)
         return centered if _linalg.largest_size(centered) > rounding else xp.zeros_like(centered)
 
     @staticmethod
@@ -139,22 +147,30 @@ class GramEmbedding:
         """Return the U-centred matrix of Székely & Rizzo; copies of one row count as different rows."""
         xp = _arrays.namespace(K)
         n = self.total
-        own = xp.astype(_arrays.diagonal(K), xp.float64)
-        if self.weights is None:
-            sums = xp.sum(K, axis=1, dtype=xp.float64) - own
-            grand = float(xp.sum(sums))
-        else:
-            sums = xp.astype(K, xp.float64) @ self.weights - own
-            grand = float(xp.vecdot(sums, self.weights))
+        own = xp.astype(_arrays.diagonal(K), xp.float64, copy=True)
+        sums = self._weighted_sums(K) - own
+        if bool(xp.any(xp.abs(sums) < _DOMINATED * xp.abs(own))):  # where the diagonal dominates, the sums lost digits
+            K = _arrays.fill_diagonal(xp.asarray(K, copy=True), 0.0)
+            sums = self._weighted_sums(K)
+            if self.weights is not None:
+                sums = sums + own * (self.weights - 1.0)
+        grand = float(xp.sum(sums) if self.weights is None else xp.vecdot(sums, self.weights))
         offsets = xp.astype(sums / (n - 2.0) - 0.5 * grand / ((n - 1.0) * (n - 2.0)), K.dtype)
         A = _linalg.subtract_sums(K, offsets)
         if self.weights is None:
             return _arrays.fill_diagonal(A, 0.0)
         # A row that counts w times has w (w - 1) pairs of copies, and none of a copy with itself.
-        copies = xp.sqrt(self.weights * (self.weights - 1.0)) * xp.astype(_arrays.diagonal(A), xp.float64)
+        copies = xp.sqrt(self.weights * (self.weights - 1.0)) * (own - 2.0 * xp.astype(offsets, xp.float64))
         A = self._weigh(A)
         identity = xp.eye(self.n_samples, dtype=A.dtype, device=_arrays.device(A))
         return A * (1.0 - identity) + identity * xp.astype(copies, A.dtype)[None, :]
+
+    def _weighted_sums(self, K: Array) -> Array:
+        """Return the sums of the rows of `K` in float64, every column counted as often as its row of the data."""
+        xp = _arrays.namespace(K)
+        if self.weights is None:
+            return xp.sum(K, axis=1, dtype=xp.float64)
+        return xp.astype(K, xp.float64) @ self.weights
 
     def inner(self, other: GramEmbedding, form: str) -> float:
         """Return the inner product with another embedding, in the "gram" or the "feature" form."""
@@ -191,6 +207,11 @@ class GramEmbedding:
             value = value if value > rounding else 0.0
         self._self_inner[form] = value
 
+    @cached_property
+    def has_outlying_row(self) -> bool:
+        """Whether the norm of one row of the features is far larger than that of most."""
+        return outlies(self.squares)
+
     def remember_squares(self, squares: Array) -> None:
         """Keep the squared norms of the rows of the features that were computed elsewhere, in float64."""
         self.__dict__["squares"] = squares
@@ -218,6 +239,13 @@ class GramEmbedding:
             return 0.0, norm, 0.0
         trace, diagonal_squares = self._diagonal_sums
         return trace, norm, diagonal_squares
+
+
+def outlies(squares: Array) -> bool:
+    """Whether a squared row norm outweighs the others so much that debiasing, a difference, loses their digits."""
+    xp = _arrays.namespace(squares)
+    n = squares.shape[0]
+    return float(xp.max(squares)) > min(_OUTLYING, n) * float(xp.sort(squares)[n // 2])
 
 
 def permutation_moments(

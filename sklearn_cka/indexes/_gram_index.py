@@ -19,7 +19,7 @@ from sklearn_cka._arrays import Array
 from sklearn_cka._radial import Gram
 from sklearn_cka.exceptions import ChanceLevelWarning, SimilarityWarning, UndefinedSimilarityWarning, warn
 from sklearn_cka.indexes._base import WeightedIndex, is_mostly_chance
-from sklearn_cka.indexes._gram import GramEmbedding, permutation_moments, permutation_z
+from sklearn_cka.indexes._gram import GramEmbedding, outlies, permutation_moments, permutation_z
 
 FORMS = ("auto", "gram", "feature")
 
@@ -36,17 +36,8 @@ class KernelSpec:
 
 
 _PLAIN = KernelSpec()
-# Squared row norms in units of their median: above this, debiased estimates are computed in float64.
-_OUTLYING = 1e3
-
-
-def _has_outlying_row(Z: Array) -> bool:
-    """Whether a squared row norm in float32 outweighs the others so much that debiasing, a difference, loses them."""
-    if _arrays.dtype_name(Z) != "float32":
-        return False
-    squares = _linalg.row_squares(Z)
-    typical = float(_arrays.namespace(squares).sort(squares)[squares.shape[0] // 2])
-    return float(_arrays.namespace(squares).max(squares)) > _OUTLYING * typical
+# Up to so many rows a Gram matrix costs little enough to be made for its digits alone.
+_SMALL = 4_096
 
 
 class KernelIndex(WeightedIndex):
@@ -111,7 +102,8 @@ class KernelIndex(WeightedIndex):
                 Z, exponent = _linalg.scale(X)
                 return GramEmbedding(n, features=Z, exponent=2 * exponent, **common)
             centered = _linalg.center(X, weights)
-            if self._is_debiased and _has_outlying_row(centered.values):
+            is_single = _arrays.dtype_name(X) == "float32"
+            if self._is_debiased and is_single and outlies(_linalg.row_squares(centered.values)):
                 centered = _linalg.center(_arrays.namespace(X).astype(X, _arrays.namespace(X).float64), weights)
             return GramEmbedding(n, features=centered.values, exponent=2 * centered.exponent, **common)
         gram = kernels.gram_matrix(
@@ -240,7 +232,11 @@ class GramIndex(KernelIndex):
             return "gram"
         if asked != "auto":
             return str(asked)
-        return "gram" if a.n_samples < a.features.shape[1] + b.features.shape[1] else "feature"
+        if a.n_samples < a.features.shape[1] + b.features.shape[1]:
+            return "gram"
+        # Features tell the diagonal from the rest by a difference, of which an outlying row leaves few digits.
+        is_small = self._is_debiased and a.n_samples <= _SMALL
+        return "gram" if is_small and (a.has_outlying_row or b.has_outlying_row) else "feature"
 
     def _undefined(self, a: GramEmbedding, b: GramEmbedding) -> str:
         form = self._form(a, b)
