@@ -14,8 +14,10 @@ from sklearn_cka.exceptions import (
     UndefinedSimilarityWarning,
 )
 from sklearn_cka.extract import extract_layers, iter_layers
-from sklearn_cka.indexes._base import BaseIndex, IndexProperties, WeightedIndex
+from sklearn_cka.indexes._base import BaseIndex
+from sklearn_cka.indexes._properties import IndexProperties
 from sklearn_cka.indexes._registry import get_index, index_names, index_table, register_index, similarity
+from sklearn_cka.indexes._weighted import WeightedIndex
 from sklearn_cka.indexes.angular_cka import AngularCKA
 from sklearn_cka.indexes.bures import NormalizedBuresSimilarity, normalized_bures_similarity
 from sklearn_cka.indexes.cca import SVCCA, CanonicalCorrelation, EigenspaceOverlap, cca, svcca

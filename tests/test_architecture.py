@@ -40,6 +40,7 @@ FLOORS = {
     "inference": 6,
     "_layer_matching": 6,
     "_minibatch": 6,
+    "_index_checks": 6,
     "_dask": 6,
     "probes": 6,
     "spectrum": 6,

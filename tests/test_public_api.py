@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 import sklearn_cka
 from sklearn_cka import BaseIndex, IndexProperties, get_index, index_names
 from sklearn_cka.indexes import _registry
-from sklearn_cka.indexes._base import TRANSFORMATIONS
+from sklearn_cka.indexes._properties import TRANSFORMATIONS
 
 PUBLIC = sorted(sklearn_cka.__all__)
 CALLABLES = [name for name in PUBLIC if callable(getattr(sklearn_cka, name))]

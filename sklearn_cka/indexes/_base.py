@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import math
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from sklearn.base import BaseEstimator
@@ -25,69 +23,9 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_cka import _arrays, _backends, _sklearn, _validation
 from sklearn_cka._arrays import Array
 from sklearn_cka.exceptions import SimilarityWarning, UndefinedSimilarityWarning, warn
+from sklearn_cka.indexes._properties import METRIC_FORMS, IndexProperties
 
-__all__ = ["BaseIndex", "IndexProperties", "WeightedIndex"]
-
-#: What a representation may undergo without changing an invariant index.
-TRANSFORMATIONS = ("translation", "isotropic_scaling", "permutation", "orthogonal", "invertible_linear")
-
-#: Distances that are metrics where an index declares them by name; rounding makes none negative.
-_METRIC_FORMS: dict[str | None, Callable[[float], float]] = {
-    "arccos(s)": lambda s: math.acos(max(-1.0, min(1.0, s))),
-    "sqrt(2 - 2s)": lambda s: math.sqrt(max(0.0, 2.0 - 2.0 * s)),
-    "sqrt(1 - s)": lambda s: math.sqrt(max(0.0, 1.0 - s)),
-    "1 - s": lambda s: max(0.0, 1.0 - s),
-    "-s": lambda s: max(0.0, -s),
-}
-
-# A biased value is mostly chance if at least half of it is, and the chance level itself is not negligible.
-_MOSTLY_CHANCE = 0.5
-_NEGLIGIBLE_CHANCE = 0.1
-
-
-@dataclass(frozen=True)
-class IndexProperties:
-    """What an index declares of itself; :func:`sklearn_cka.testing.check_index` verifies all of it.
-
-    Attributes
-    ----------
-    range : (float, float)
-        Smallest and largest value.
-    symmetric : bool
-        Whether exchanging the two representations changes nothing.
-    invariances : frozenset of str or None
-        Which of ``"translation"``, ``"isotropic_scaling"``, ``"permutation"`` (of units), ``"orthogonal"`` and
-        ``"invertible_linear"`` maps of either side change nothing. What is not named does change the value. None
-        where it is not known, as for a kernel given as a function.
-    self_similarity : float or None
-        The value of a representation with itself; None where it depends on the representation.
-    metric : str or None
-        The distance form that is a metric, ``"arccos(s)"``, ``"sqrt(2 - 2s)"``, ``"sqrt(1 - s)"``, ``"1 - s"`` or
-        ``"-s"`` of the similarity s; None without one.
-    min_samples : int
-        Least number of rows.
-    equal_widths : bool
-        Whether both representations must have the same number of features.
-    cost : str
-        Operations for one pair; n rows, p and q features.
-    reference : str
-        Where the index was defined.
-    """
-
-    range: tuple[float, float] = (-math.inf, math.inf)
-    symmetric: bool = True
-    invariances: frozenset[str] | None = field(default_factory=frozenset)
-    self_similarity: float | None = None
-    metric: str | None = None
-    min_samples: int = 2
-    equal_widths: bool = False
-    cost: str = ""
-    reference: str = ""
-
-
-def is_mostly_chance(similarity: float, chance: float) -> bool:
-    """Whether at least half of a value, and not a negligible amount, is its chance level; False where one is NaN."""
-    return chance > _NEGLIGIBLE_CHANCE and chance > _MOSTLY_CHANCE * similarity
+__all__ = ["BaseIndex"]
 
 
 class BaseIndex(BaseEstimator, metaclass=ABCMeta):
@@ -148,7 +86,7 @@ class BaseIndex(BaseEstimator, metaclass=ABCMeta):
     @property
     def has_equal_sides(self) -> bool:
         """Whether both sides are embedded alike, so that one embedding serves as either."""
-        return type(self).embed_y in (BaseIndex.embed_y, WeightedIndex.embed_y)
+        return type(self).embed_y is BaseIndex.embed_y
 
     def chance(self, a: Any, b: Any) -> float:
         """Return the expected similarity under a random permutation of the rows of one side, NaN if unknown."""
@@ -248,9 +186,9 @@ class BaseIndex(BaseEstimator, metaclass=ABCMeta):
             If the index has no metric form.
         """
         metric = self.properties.metric
-        if metric not in _METRIC_FORMS:
+        if metric not in METRIC_FORMS:
             raise ValueError(f"{self!r} has no distance form that is a metric.")
-        return similarity if math.isnan(similarity) else _METRIC_FORMS[metric](similarity)
+        return similarity if math.isnan(similarity) else METRIC_FORMS[metric](similarity)
 
     def distance(self, X: Array, y: Array) -> float:
         """Return the metric form of the index, a distance, without fitting.
@@ -386,136 +324,3 @@ class BaseIndex(BaseEstimator, metaclass=ABCMeta):
         tags.target_tags.multi_output = True
         tags.array_api_support = True
         return tags
-
-
-class WeightedIndex(BaseIndex):
-    """Base class of indexes whose rows may be weighted; ``embed(X, sample_weight=None)`` takes the weights."""
-
-    @abstractmethod
-    def embed(self, X: Array, sample_weight: Array | None = None) -> Any:
-        """Turn one validated representation, whose rows may be weighted, into what comparisons need of it."""
-
-    def embed_y(self, y: Array, sample_weight: Array | None = None) -> Any:
-        """Embed the second representation."""
-        return self.embed(y, sample_weight)
-
-    def fit(self, X: Array, y: Array, sample_weight: Array | None = None) -> WeightedIndex:
-        """Learn from two representations of the same rows, and compute their similarity.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            First representation.
-        y : array-like of shape (n_samples, n_targets) or (n_samples,)
-            Second representation of the same rows in the same order; one dimension is one column.
-        sample_weight : array-like of shape (n_samples,), default=None
-            How many times each row counts: integer weights are the same as repeated rows.
-
-        Returns
-        -------
-        self : object
-            The fitted index.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is not valid or the data break the input contract: row counts, labels or order of rows
-            that differ, NaN or infinity, too few rows, negative weights.
-        """
-        return self._fit(X, y, sample_weight)
-
-    def score(self, X: Array, y: Array, sample_weight: Array | None = None) -> float:
-        """Return the index on the rows given, with what was learned by :meth:`fit`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            First representation.
-        y : array-like of shape (n_samples, n_targets) or (n_samples,)
-            Second representation of the same rows.
-        sample_weight : array-like of shape (n_samples,), default=None
-            How many times each row counts.
-
-        Returns
-        -------
-        similarity : float
-            Higher is more similar.
-
-        Raises
-        ------
-        ValueError
-            If the data break the input contract.
-        sklearn.exceptions.NotFittedError
-            If the index is not fitted.
-        """
-        return self._score(X, y, sample_weight)
-
-    def similarity(self, X: Array, y: Array, sample_weight: Array | None = None) -> float:
-        """Return the index of two representations without fitting; what the functions of the package call.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            First representation.
-        y : array-like of shape (n_samples, n_targets) or (n_samples,)
-            Second representation of the same rows.
-        sample_weight : array-like of shape (n_samples,), default=None
-            How many times each row counts.
-
-        Returns
-        -------
-        similarity : float
-            The value that ``fit(X, y).similarity_`` would have.
-
-        Raises
-        ------
-        ValueError
-            As :meth:`fit`.
-        """
-        return self._similarity(X, y, sample_weight)
-
-    def distance(self, X: Array, y: Array, sample_weight: Array | None = None) -> float:
-        """Return the metric form of the index, a distance, without fitting.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            First representation.
-        y : array-like of shape (n_samples, n_targets) or (n_samples,)
-            Second representation of the same rows.
-        sample_weight : array-like of shape (n_samples,), default=None
-            How many times each row counts.
-
-        Returns
-        -------
-        distance : float
-            At least 0, 0 for equal representations (up to the root of rounding), and no longer than the way over
-            any third representation.
-
-        Raises
-        ------
-        ValueError
-            If the index has no metric form (``properties.metric`` is None), or as :meth:`fit`.
-        """
-        return self._distance(X, y, sample_weight)
-
-    def _embed_pair(self, X: Array, y: Array, weights: Array | None) -> tuple[Any, Any]:
-        return self.embed(X, weights), self.embed_y(y, weights)
-
-    def _check_weighted(self, X: Array, y: Array, weights: Array) -> tuple[Array, Array, Array | None]:
-        """Leave out rows of weight zero, as if they had not been given."""
-        xp = _arrays.namespace(X)
-        kept = weights > 0
-        if bool(xp.all(kept)):
-            return X, y, weights
-        rows = xp.nonzero(kept)[0]
-        X, y, weights = (xp.take(array, rows, axis=0) for array in (X, y, weights))
-        minimum, required_by = self._required_samples()
-        if X.shape[0] < minimum:
-            shape = tuple(X.shape)
-            raise ValueError(
-                _validation.too_few_samples(
-                    "X", X.shape[0], shape, minimum, f"{required_by}, of positive sample_weight"
-                )
-            )
-        return X, y, weights

@@ -18,8 +18,9 @@ from sklearn_cka import _arrays, _bandwidths, _linalg, _validation, kernels
 from sklearn_cka._arrays import Array
 from sklearn_cka._radial import Gram
 from sklearn_cka.exceptions import ChanceLevelWarning, SimilarityWarning, UndefinedSimilarityWarning, warn
-from sklearn_cka.indexes._base import WeightedIndex, is_mostly_chance
 from sklearn_cka.indexes._gram import GramEmbedding, outlies, permutation_moments, permutation_z
+from sklearn_cka.indexes._properties import is_mostly_chance
+from sklearn_cka.indexes._weighted import WeightedIndex
 
 FORMS = ("auto", "gram", "feature")
 

@@ -9,7 +9,7 @@ from scipy import special, stats
 
 from sklearn_cka._arrays import Array
 from sklearn_cka.exceptions import ChanceLevelWarning, DegenerateSimilarityWarning, SimilarityWarning
-from sklearn_cka.indexes._base import BaseIndex, is_mostly_chance
+from sklearn_cka.indexes._base import BaseIndex
 from sklearn_cka.indexes._neighbor_tables import (
     Metric,
     NeighborTable,
@@ -18,6 +18,7 @@ from sklearn_cka.indexes._neighbor_tables import (
     metric_invariances,
     neighbor_table,
 )
+from sklearn_cka.indexes._properties import is_mostly_chance
 
 # From this share of rows on, neighbours decided by row index on both sides make the value worthless.
 _MANY_TIES = 0.5

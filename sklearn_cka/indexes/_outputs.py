@@ -10,7 +10,7 @@ from typing import Any
 
 from sklearn_cka import _arrays
 from sklearn_cka._arrays import Array
-from sklearn_cka.indexes._base import WeightedIndex
+from sklearn_cka.indexes._weighted import WeightedIndex
 
 
 class OutputIndex(WeightedIndex):

@@ -6,7 +6,9 @@ import difflib
 from typing import TYPE_CHECKING, Any
 
 from sklearn_cka._arrays import Array
-from sklearn_cka.indexes._base import TRANSFORMATIONS, BaseIndex, WeightedIndex
+from sklearn_cka.indexes._base import BaseIndex
+from sklearn_cka.indexes._properties import TRANSFORMATIONS
+from sklearn_cka.indexes._weighted import WeightedIndex
 from sklearn_cka.indexes.angular_cka import AngularCKA
 from sklearn_cka.indexes.bures import NormalizedBuresSimilarity
 from sklearn_cka.indexes.cca import SVCCA, CanonicalCorrelation, EigenspaceOverlap

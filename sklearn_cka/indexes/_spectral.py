@@ -29,9 +29,10 @@ from sklearn_cka.exceptions import (
     UndefinedSimilarityWarning,
     warn,
 )
-from sklearn_cka.indexes._base import WeightedIndex, is_mostly_chance
 from sklearn_cka.indexes._linear_map import LinearMap
 from sklearn_cka.indexes._partial import PartialFitMixin
+from sklearn_cka.indexes._properties import is_mostly_chance
+from sklearn_cka.indexes._weighted import WeightedIndex
 
 # Columns of bases that are stacked for one product.
 _PANEL_COLUMNS = 1_024

@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_cka import _arrays, _linalg, _sklearn, _validation
 from sklearn_cka._arrays import Array
 from sklearn_cka.exceptions import UndefinedSimilarityWarning, warn
-from sklearn_cka.indexes._base import WeightedIndex
 from sklearn_cka.indexes._units import UnitEmbedding, embed_units, gains, shifted_units
+from sklearn_cka.indexes._weighted import WeightedIndex
 
 INVARIANCES = frozenset({"translation", "isotropic_scaling", "permutation"})
 # Products of long columns agree to this many units in the last place.

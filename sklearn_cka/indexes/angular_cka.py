@@ -14,9 +14,9 @@ import math
 from dataclasses import replace
 
 from sklearn_cka import _arrays, _linalg
-from sklearn_cka.indexes._base import IndexProperties
 from sklearn_cka.indexes._distance_index import NEGATED, negated
 from sklearn_cka.indexes._gram import GramEmbedding
+from sklearn_cka.indexes._properties import IndexProperties
 from sklearn_cka.indexes.cka import CKA
 
 __all__ = ["AngularCKA"]

@@ -18,9 +18,9 @@ from typing import Any
 
 from sklearn_cka import _arrays, _linalg
 from sklearn_cka._arrays import Array
-from sklearn_cka.indexes._base import IndexProperties
 from sklearn_cka.indexes._gram import GramEmbedding
 from sklearn_cka.indexes._gram_index import KernelIndex, KernelParamsMixin, KernelSpec
+from sklearn_cka.indexes._properties import IndexProperties
 
 __all__ = ["NormalizedBuresSimilarity", "normalized_bures_similarity"]
 

@@ -18,8 +18,8 @@ import numpy as np
 
 from sklearn_cka import _arrays
 from sklearn_cka._arrays import Array
-from sklearn_cka.indexes._base import IndexProperties
 from sklearn_cka.indexes._canonical import COST, OF_SPANS, CanonicalIndex, check_statistic
+from sklearn_cka.indexes._properties import IndexProperties
 from sklearn_cka.indexes._spectral import SpectralEmbedding
 
 __all__ = ["SVCCA", "CanonicalCorrelation", "EigenspaceOverlap", "cca", "svcca"]

@@ -24,9 +24,9 @@ from scipy import sparse
 
 from sklearn_cka import _arrays, _linalg, _validation
 from sklearn_cka._arrays import Array
-from sklearn_cka.indexes._base import IndexProperties
 from sklearn_cka.indexes._neighbor_index import NeighborIndex
 from sklearn_cka.indexes._neighbor_tables import NeighborTable, common_neighbors, neighbor_table
+from sklearn_cka.indexes._properties import IndexProperties
 
 __all__ = ["CKNNA", "cknna"]
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from sklearn_cka import _arrays, _linalg, _validation
 from sklearn_cka._arrays import Array
-from sklearn_cka.indexes._base import IndexProperties
+from sklearn_cka.indexes._properties import IndexProperties
 from sklearn_cka.indexes._transport import assign
 from sklearn_cka.indexes._unit_index import INVARIANCES, UnitIndex
 from sklearn_cka.indexes._units import UnitEmbedding, embed_units, gains

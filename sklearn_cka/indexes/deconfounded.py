@@ -22,19 +22,19 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from sklearn_cka import _arrays, _validation, kernels
+from sklearn_cka import _validation, kernels
 from sklearn_cka._arrays import Array
-from sklearn_cka.indexes._base import IndexProperties
 from sklearn_cka.indexes._gram import GramEmbedding
-from sklearn_cka.indexes._gram_index import CenteredGramIndex, KernelParamsMixin, KernelSpec
-from sklearn_cka.indexes._residual import ResidualEmbedding
-from sklearn_cka.indexes._row_data import RowData, check_rows_of, without_zero_weights
+from sklearn_cka.indexes._gram_index import CenteredGramIndex, KernelParamsMixin
+from sklearn_cka.indexes._properties import IndexProperties
+from sklearn_cka.indexes._residual import ConfounderMixin
+from sklearn_cka.indexes._row_data import RowData
 from sklearn_cka.indexes.cka import cosine
 
 __all__ = ["DeconfoundedCKA", "deconfounded_cka"]
 
 
-class DeconfoundedCKA(KernelParamsMixin, CenteredGramIndex):
+class DeconfoundedCKA(ConfounderMixin, KernelParamsMixin, CenteredGramIndex):
     """CKA of two representations, given what a confounder such as their common input explains of both.
 
     The confounder is data about the same rows, and is given to :meth:`fit` and :meth:`score` as metadata: under
@@ -310,33 +310,6 @@ class DeconfoundedCKA(KernelParamsMixin, CenteredGramIndex):
         """Embed the second representation, under its own kernel if it has one."""
         return self._without_own_confounder(super().embed_y(y, sample_weight), y)
 
-    def _without_own_confounder(self, gram: GramEmbedding, X: Array) -> GramEmbedding:
-        if self.confound is None:
-            return gram
-        return ResidualEmbedding(gram, self._own_confounder(X, gram.weights), nearest_psd=self.nearest_psd)
-
-    def _own_confounder(self, X: Array, weights: Array | None) -> GramEmbedding:
-        """Return the Gram matrix of the parameter `confound`, made once for all layers of a table."""
-        made_for = (self._confound_spec, self.debiased, _arrays.namespace(X), _arrays.device(X))
-        kept = self.__dict__.get("_confounder")
-        if weights is None and kept is not None and kept[0] is self.confound and kept[1] == made_for:
-            return kept[2]
-        made = self._embed_side(self._check_confound(self.confound, X), self._confound_spec, weights)
-        if weights is None:
-            self._confounder = (self.confound, made_for, made)
-        return made
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
-        state.pop("_confounder", None)
-        return state
-
-    @property
-    def _confound_spec(self) -> KernelSpec:
-        if isinstance(self.confound_kernel, str) and self.confound_kernel == "same":
-            return self._specs()[0]
-        return self._spec(self.confound_kernel, None)
-
     def _check_params(self) -> None:
         super()._check_params()
         _validation.check_flag("nearest_psd", self.nearest_psd)
@@ -344,45 +317,6 @@ class DeconfoundedCKA(KernelParamsMixin, CenteredGramIndex):
             kernels.check_kernel(self.confound_kernel, "confound_kernel")
         if self.nearest_psd and self.debiased:
             raise ValueError("nearest_psd=True has no meaning with debiased=True: U-centred matrices have no diagonal.")
-
-    def _check_data(self, X: Array, y: Array, rows: Any) -> tuple[Array, Array, Any]:
-        rows = RowData() if rows is None else rows
-        X_checked, y_checked, weights = super()._check_data(X, y, rows.sample_weight)
-        confound = self.confound if rows.extra is None else rows.extra
-        if confound is None:
-            return X_checked, y_checked, RowData(weights)
-        _validation.check_row_labels(_validation.row_labels(X), _validation.row_labels(confound), "X", "confound")
-        return X_checked, y_checked, RowData(weights, self._check_confound(confound, X_checked, rows.sample_weight))
-
-    def _check_confound(self, confound: Any, X: Array, sample_weight: Array | None = None) -> Array:
-        """Return the confounder of the rows of `X`, those of weight zero left out if there are weights."""
-        Z = _arrays.like(self._check_side(confound, "confound", self._confound_spec, column=True), X)
-        kept = without_zero_weights(Z, sample_weight)
-        if kept is not Z and self._confound_spec.kernel == "precomputed":
-            raise ValueError('sample_weight must be positive for every row with kernel="precomputed".')
-        check_rows_of(kept, X, "confound")
-        return kept
-
-    def _embed_pair(self, X: Array, y: Array, rows: Any) -> tuple[GramEmbedding, GramEmbedding]:
-        return self._residuals(X, y, rows, (None, None, None))
-
-    def _embed_fitted(self, X: Array, y: Array, rows: Any) -> tuple[GramEmbedding, GramEmbedding]:
-        learned = (self.bandwidth_, self.bandwidth_y_, self.bandwidth_confound_)
-        return self._residuals(X, y, rows, tuple(None if s is None or math.isnan(s) else s for s in learned))
-
-    def _residuals(
-        self, X: Array, y: Array, rows: RowData, sigmas: tuple[float | None, ...]
-    ) -> tuple[GramEmbedding, GramEmbedding]:
-        spec_x, spec_y = self._specs()
-        a = self._embed_side(X, spec_x, rows.sample_weight, sigmas[0])
-        b = self._embed_side(y, spec_y, rows.sample_weight, sigmas[1])
-        if rows.extra is None:
-            return a, b
-        c = self._embed_side(rows.extra, self._confound_spec, rows.sample_weight, sigmas[2])
-        return (
-            ResidualEmbedding(a, c, nearest_psd=self.nearest_psd),
-            ResidualEmbedding(b, c, nearest_psd=self.nearest_psd),
-        )
 
     def _learn(self, a: GramEmbedding, b: GramEmbedding) -> None:
         super()._learn(a, b)

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from sklearn_cka import _arrays, _linalg, _validation
 from sklearn_cka._arrays import Array
 from sklearn_cka.indexes import _rdm
-from sklearn_cka.indexes._base import IndexProperties
 from sklearn_cka.indexes._distance_index import NEGATED, DistanceIndex, negated
+from sklearn_cka.indexes._properties import IndexProperties
 
 __all__ = ["ConcentricityDifference", "MagnitudeDifference", "UniformityDifference"]
 

@@ -13,9 +13,9 @@ import math
 
 from sklearn_cka import _validation
 from sklearn_cka._arrays import Array
-from sklearn_cka.indexes._base import IndexProperties
 from sklearn_cka.indexes._gram import GramEmbedding
 from sklearn_cka.indexes._gram_index import CenteredGramIndex, KernelSpec
+from sklearn_cka.indexes._properties import IndexProperties
 from sklearn_cka.indexes.cka import cosine
 
 __all__ = ["DistanceCorrelation", "distance_correlation"]

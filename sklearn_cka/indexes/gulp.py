@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from sklearn_cka import _arrays, _linalg, _validation
 from sklearn_cka._arrays import Array
 from sklearn_cka.exceptions import DegenerateSimilarityWarning, SimilarityWarning
-from sklearn_cka.indexes._base import IndexProperties
 from sklearn_cka.indexes._distance_index import NEGATED, DistanceIndex, negated
+from sklearn_cka.indexes._properties import IndexProperties
 
 __all__ = ["GULP"]
 

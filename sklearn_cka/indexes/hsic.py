@@ -14,10 +14,10 @@ from typing import Any
 
 from sklearn_cka import _linalg
 from sklearn_cka._arrays import Array
-from sklearn_cka.indexes._base import IndexProperties
 from sklearn_cka.indexes._gram import GramEmbedding
 from sklearn_cka.indexes._gram_index import CenteredGramIndex, KernelParamsMixin
 from sklearn_cka.indexes._partial import PartialFitMixin
+from sklearn_cka.indexes._properties import IndexProperties
 
 __all__ = ["HSIC", "hsic"]
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from sklearn_cka import _arrays, _validation
 from sklearn_cka._arrays import Array
-from sklearn_cka.indexes._base import IndexProperties
 from sklearn_cka.indexes._outputs import OutputIndex, weighted_mean
+from sklearn_cka.indexes._properties import IndexProperties
 
 __all__ = ["JensenShannonSimilarity"]
 

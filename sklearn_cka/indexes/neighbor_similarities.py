@@ -21,9 +21,9 @@ import numpy as np
 
 from sklearn_cka import _arrays, _linalg
 from sklearn_cka._arrays import Array
-from sklearn_cka.indexes._base import IndexProperties
 from sklearn_cka.indexes._neighbor_index import NeighborIndex, overlap_distribution
 from sklearn_cka.indexes._neighbor_tables import Metric, NeighborTable, common_neighbors
+from sklearn_cka.indexes._properties import IndexProperties
 
 __all__ = ["RankSimilarity", "SecondOrderCosine", "rank_similarity", "second_order_cosine"]
 

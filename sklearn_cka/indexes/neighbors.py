@@ -18,9 +18,9 @@ import math
 import numpy as np
 
 from sklearn_cka._arrays import Array
-from sklearn_cka.indexes._base import IndexProperties
 from sklearn_cka.indexes._neighbor_index import NeighborIndex, log_choose, overlap_distribution
 from sklearn_cka.indexes._neighbor_tables import Metric, NeighborTable, common_neighbors
+from sklearn_cka.indexes._properties import IndexProperties
 
 __all__ = ["CycleKNN", "JaccardKNN", "MutualKNN", "cycle_knn", "jaccard_knn", "mutual_knn"]
 

@@ -18,8 +18,8 @@ from typing import Any
 
 from sklearn_cka import _arrays, _validation
 from sklearn_cka._arrays import Array
-from sklearn_cka.indexes._base import IndexProperties
 from sklearn_cka.indexes._outputs import OutputIndex, decisions, shares, weighted_mean
+from sklearn_cka.indexes._properties import IndexProperties
 from sklearn_cka.indexes._row_data import RowData, check_rows_of, without_zero_weights
 
 __all__ = ["ErrorConsistency", "PredictionAgreement"]

@@ -16,9 +16,9 @@ from abc import abstractmethod
 
 from sklearn_cka import _arrays, _linalg, _validation
 from sklearn_cka._arrays import Array
-from sklearn_cka.indexes._base import IndexProperties
 from sklearn_cka.indexes._canonical import COST, OF_SPANS
 from sklearn_cka.indexes._linear_map import LinearMap
+from sklearn_cka.indexes._properties import IndexProperties
 from sklearn_cka.indexes._spectral import SpectralEmbedding, SpectralIndex, cross_product, root_weighted, weigh
 
 __all__ = ["Procrustes", "ShapeMetric", "procrustes_distance", "procrustes_similarity"]

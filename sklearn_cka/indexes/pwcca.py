@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from sklearn_cka import _arrays, _linalg, _validation
 from sklearn_cka._arrays import Array
-from sklearn_cka.indexes._base import IndexProperties
 from sklearn_cka.indexes._canonical import COST, CanonicalIndex, canonical_directions
+from sklearn_cka.indexes._properties import IndexProperties
 from sklearn_cka.indexes._spectral import SpectralEmbedding, weigh
 
 __all__ = ["PWCCA", "pwcca"]

@@ -16,8 +16,8 @@ from typing import Any
 from sklearn_cka import _linalg, _validation
 from sklearn_cka._arrays import Array
 from sklearn_cka.indexes import _rdm
-from sklearn_cka.indexes._base import IndexProperties
 from sklearn_cka.indexes._distance_index import NEGATED, DistanceIndex, negated
+from sklearn_cka.indexes._properties import IndexProperties
 
 __all__ = ["RDMDifference"]
 

@@ -15,9 +15,9 @@ import math
 
 from sklearn_cka import _arrays, _linalg, _validation
 from sklearn_cka._arrays import Array
-from sklearn_cka.indexes._base import IndexProperties
 from sklearn_cka.indexes._canonical import COST, OF_SPANS, STATISTICS, CanonicalIndex
 from sklearn_cka.indexes._linear_map import LinearMap
+from sklearn_cka.indexes._properties import IndexProperties
 from sklearn_cka.indexes._spectral import (
     SpectralEmbedding,
     SpectralIndex,

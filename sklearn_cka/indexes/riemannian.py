@@ -20,9 +20,9 @@ from typing import Any
 
 from sklearn_cka import _arrays, _linalg, _validation
 from sklearn_cka._arrays import Array
-from sklearn_cka.indexes._base import IndexProperties
 from sklearn_cka.indexes._distance_index import NEGATED, DistanceIndex, negated
 from sklearn_cka.indexes._gram_index import KernelIndex, KernelParamsMixin, KernelSpec
+from sklearn_cka.indexes._properties import IndexProperties
 
 __all__ = ["RiemannianSimilarity"]
 

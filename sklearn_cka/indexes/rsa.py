@@ -38,7 +38,8 @@ from sklearn_cka import _arrays, _linalg, _validation
 from sklearn_cka._arrays import Array
 from sklearn_cka.exceptions import UndefinedSimilarityWarning, warn
 from sklearn_cka.indexes import _rdm
-from sklearn_cka.indexes._base import BaseIndex, IndexProperties
+from sklearn_cka.indexes._base import BaseIndex
+from sklearn_cka.indexes._properties import IndexProperties
 
 __all__ = ["RSA", "rdm", "rsa"]
 

@@ -24,8 +24,8 @@ import numpy as np
 
 from sklearn_cka import _arrays, _linalg
 from sklearn_cka._arrays import Array
-from sklearn_cka.indexes._base import IndexProperties
 from sklearn_cka.indexes._distance_index import DistanceIndex, negated
+from sklearn_cka.indexes._properties import IndexProperties
 
 __all__ = ["RTD"]
 

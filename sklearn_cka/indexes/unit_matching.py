@@ -19,7 +19,7 @@ import numpy as np
 
 from sklearn_cka import _arrays, _validation
 from sklearn_cka._arrays import Array
-from sklearn_cka.indexes._base import IndexProperties
+from sklearn_cka.indexes._properties import IndexProperties
 from sklearn_cka.indexes._transport import assign, transport_plan
 from sklearn_cka.indexes._unit_index import INVARIANCES, UnitMapIndex
 from sklearn_cka.indexes._units import UnitEmbedding
