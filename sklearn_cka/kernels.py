@@ -194,13 +194,21 @@ def common_params(name: str) -> list[str]:
     return gamma + [parameter for parameter in ("bandwidth", "bandwidth_rule") if parameter not in own]
 
 
-def kernel_invariances(kernel: Any, bandwidth_rule: str, gamma: float | None) -> frozenset[str] | None:
-    """Return what a centred Gram matrix of this kernel is unchanged by (up to a factor), None if that is not known."""
+def kernel_invariances(
+    kernel: Any, bandwidth_rule: str, gamma: float | None, params: Mapping[str, Any], *, centered: bool = True
+) -> frozenset[str] | None:
+    """Return what a (centred) Gram matrix of this kernel is unchanged by, up to a factor; None if not known."""
     if not isinstance(kernel, str) or canonical(kernel) not in _BUILT_IN:
         return None
     entry = _KERNELS[canonical(kernel)]
-    adapts = entry.has_bandwidth and bandwidth_rule != "none" and gamma is None
-    return entry.invariances | ({"isotropic_scaling"} if adapts else set())
+    found = set(entry.invariances)
+    if entry.has_bandwidth and bandwidth_rule != "none" and gamma is None:
+        found.add("isotropic_scaling")
+    if canonical(kernel) == "polynomial":
+        is_affine = centered and params.get("degree", 3) == 1
+        found |= {"isotropic_scaling"} if is_affine or params.get("coef0", 1) == 0 else set()
+        found |= {"translation"} if is_affine else set()
+    return frozenset(found if centered or canonical(kernel) != "linear" else found - {"translation"})
 
 
 def is_positive_definite(kernel: str, params: Mapping[str, Any], centered: bool) -> bool:

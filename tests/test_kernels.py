@@ -26,6 +26,7 @@ from sklearn_cka import (
 from sklearn_cka import kernels as kernels_module
 from sklearn_cka._arrays import to_numpy
 from sklearn_cka._linalg import center, cross_squared_distances, order_statistics, squared_distances
+from sklearn_cka.testing import index_checks
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_cka.ChanceLevelWarning")
 
@@ -761,3 +762,18 @@ def test_length_scales_of_gaussian_process_kernels_can_be_searched(data):
     X, _ = data
     search = GridSearchCV(CKA(gp.RBF()), {"kernel__length_scale": [0.5, 5.0]}, cv=2).fit(X, X**2)
     assert search.best_params_ == {"kernel__length_scale": 0.5}  # the trap: the narrower the nearer to 1
+
+
+@pytest.mark.parametrize("kind", [CKA, HSIC, KernelAlignment])
+@pytest.mark.parametrize(
+    "params", [{"coef0": 0}, {"degree": 1}, {"degree": 1, "coef0": 0}, {"degree": 2}, {"coef0": 0.5}]
+)
+def test_what_powers_of_inner_products_are_invariant_to_is_declared(kind, params):
+    index = kind("polynomial", kernel_params=params)
+    is_ratio, is_centred = kind is not HSIC, kind is not KernelAlignment
+    is_affine = is_centred and params.get("degree") == 1
+    expected = {"permutation", "orthogonal"} | ({"translation"} if is_affine else set())
+    if is_ratio and (is_affine or params.get("coef0") == 0):
+        expected.add("isotropic_scaling")
+    assert index.properties.invariances == expected
+    dict(index_checks(index))["check_invariances"]()

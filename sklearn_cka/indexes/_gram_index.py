@@ -437,5 +437,9 @@ class KernelParamsMixin:
 
     def _kernel_invariances(self) -> frozenset[str] | None:
         """Return what centred Gram matrices of both kernels are unchanged by, None if that is not known."""
-        x, y = (kernels.kernel_invariances(s.kernel, s.bandwidth_rule, s.gamma) for s in self._specs())
+        centered = self._is_centered
+        x, y = (
+            kernels.kernel_invariances(spec.kernel, spec.bandwidth_rule, spec.gamma, spec.params, centered=centered)
+            for spec in self._specs()
+        )
         return None if x is None or y is None else x & y

@@ -229,13 +229,10 @@ class KernelAlignment(KernelParamsMixin, GramIndex):
     @property
     def properties(self) -> IndexProperties:
         """What the index declares of itself with its present parameters."""
-        invariances = self._kernel_invariances()
-        if invariances is not None and any(spec.kernel in ("linear", "polynomial") for spec in self._specs()):
-            invariances -= {"translation"}
         return IndexProperties(
             range=(0.0, 1.0) if self._is_positive_definite() else (-1.0, 1.0),
             symmetric=self.has_equal_sides,
-            invariances=invariances,
+            invariances=self._kernel_invariances(),
             self_similarity=1.0 if self.has_equal_sides else None,
             metric="arccos(s)" if self.has_equal_sides else None,
             min_samples=self._required_samples()[0],

@@ -108,7 +108,7 @@ class HSIC(PartialFitMixin, KernelParamsMixin, CenteredGramIndex):
         """What the index declares of itself with its present parameters."""
         invariances = self._kernel_invariances()
         if invariances is not None and any(
-            spec.kernel in ("linear", "distance", "additive_chi2") for spec in self._specs()
+            spec.kernel in ("linear", "polynomial", "distance", "additive_chi2") for spec in self._specs()
         ):
             invariances -= {"isotropic_scaling"}
         return IndexProperties(
