@@ -86,7 +86,7 @@ def center(X: Array, weights: Array | None = None) -> Centered:
     """
     xp = _arrays.namespace(X)
     first = X[0, :]
-    values, highest = _differences(X, first)
+    values, highest, sums = _differences(X, first)
     noise = highest <= xp.abs(first) * (_CONSTANT_ULPS * _arrays.eps(X))
     if bool(xp.any(noise)) and bool(xp.any(noise & (highest > 0.0))):
         values = xp.where(noise[None, :], xp.zeros_like(values[:1, :1]), values)
@@ -102,42 +102,50 @@ def center(X: Array, weights: Array | None = None) -> Centered:
         exponent = exponent if abs(exponent) > _SAFE_EXPONENT else 0
     if exponent:
         values = scale_by_power_of_two(values, -exponent)
-
-    def subtract_mean(columns: slice) -> Array:
-        part = values[:, columns]
-        mean = column_means(part, weights)
-        part -= xp.astype(mean, part.dtype, copy=False)[None, :]
-        return mean
-
-    if _arrays.is_numpy(X):
-        shift = np.concatenate(_threads.map_blocks(subtract_mean, _column_blocks(X), X))
-    else:
+    if exponent or weights is not None or sums is None:
         shift = column_means(values, weights)
-        values -= xp.astype(shift, values.dtype, copy=False)[None, :]
-    return Centered(values, exponent, largest == 0.0, first, shift, X)
+    else:
+        shift = xp.where(highest > 0.0, sums / X.shape[0], xp.zeros_like(sums))
+    return Centered(_subtract_from_rows(values, shift), exponent, largest == 0.0, first, shift, X)
 
 
-def _differences(X: Array, first: Array) -> tuple[Array, Array]:
-    """Return all rows minus the first, and the largest size in every column."""
+def _subtract_from_rows(values: Array, shift: Array) -> Array:
+    """Subtract one row from all, in place where that can be done."""
+    xp = _arrays.namespace(values)
+    row = xp.astype(shift, values.dtype, copy=False)
+    if not _arrays.is_numpy(values):
+        values -= row[None, :]
+        return values
+
+    def subtract(rows: slice) -> None:
+        values[rows, :] -= row
+
+    _threads.map_blocks(subtract, row_blocks(values), values)
+    return values
+
+
+def _differences(X: Array, first: Array) -> tuple[Array, Array, Array | None]:
+    """Return all rows minus the first, and of their columns the largest size and, for NumPy, the sum in float64.
+
+    Blocks of rows stay in the cache for all that is done with them, and are short enough to be summed in the data's
+    precision.
+    """
     xp = _arrays.namespace(X)
     if not _arrays.is_numpy(X):
         values = X - first[None, :]
-        return values, xp.maximum(xp.max(values, axis=0), -xp.min(values, axis=0))
+        return values, xp.maximum(xp.max(values, axis=0), -xp.min(values, axis=0)), None
     values = np.empty_like(X)
 
-    def subtract(columns: slice) -> np.ndarray:
-        part = values[:, columns]
-        with np.errstate(over="ignore"):  # looked into by the caller
-            np.subtract(X[:, columns], first[columns], out=part)
-        return np.maximum(part.max(axis=0), -part.min(axis=0))
+    def subtract(rows: slice) -> tuple[np.ndarray, np.ndarray]:
+        part = values[rows, :]
+        with np.errstate(over="ignore", invalid="ignore"):  # looked into by the caller
+            np.subtract(X[rows, :], first, out=part)
+            sums = part.sum(axis=0).astype(np.float64)
+        return np.maximum(part.max(axis=0), -part.min(axis=0)), sums
 
-    return values, np.concatenate(_threads.map_blocks(subtract, _column_blocks(X), X))
-
-
-def _column_blocks(X: np.ndarray) -> list[slice]:
-    """Return one slice of columns for every thread that is worth its start."""
-    threads = _threads.available() if X.size >= _threads.WORTH_THREADS else 1
-    return list(blocks(X.shape[1], -(-X.shape[1] // threads)))
+    height = min(_MEAN_BLOCK, max(1, _PASS // X.shape[1]))
+    parts = _threads.map_blocks(subtract, list(blocks(X.shape[0], height)), X)
+    return values, np.max([part[0] for part in parts], axis=0), np.sum([part[1] for part in parts], axis=0)
 
 
 def scale(X: Array) -> tuple[Array, int]:
