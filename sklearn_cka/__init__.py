@@ -58,7 +58,7 @@ from sklearn_cka.layers import Layers
 from sklearn_cka.models import compare_models
 from sklearn_cka.pairwise import SimilarityTable, compare_layers
 from sklearn_cka.probes import probe_layers
-from sklearn_cka.selection import permutation_z_scorer
+from sklearn_cka.selection import LayerMatcher, permutation_z_scorer
 from sklearn_cka.spectrum import cka_spectrum, effective_dimension, within_class
 from sklearn_cka.streaming import LayerAccumulator, accumulate_layers
 
@@ -93,6 +93,7 @@ __all__ = [
     "JensenShannonSimilarity",
     "KernelAlignment",
     "LayerAccumulator",
+    "LayerMatcher",
     "Layers",
     "LineDisplay",
     "LinearPredictivity",

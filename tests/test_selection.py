@@ -7,8 +7,9 @@ import brute_force as bf
 import numpy as np
 import pytest
 from joblib import parallel_config
+from sklearn.base import clone
 from sklearn.decomposition import PCA
-from sklearn.model_selection import GridSearchCV, RandomizedSearchCV, cross_val_score, cross_validate
+from sklearn.model_selection import GridSearchCV, LeavePOut, RandomizedSearchCV, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -17,9 +18,11 @@ from sklearn_cka import (
     HSIC,
     DistanceCorrelation,
     KernelAlignment,
+    LayerMatcher,
     PairedTransformer,
     UndefinedSimilarityWarning,
     cka,
+    layer_matching,
     permutation_z_scorer,
 )
 
@@ -232,3 +235,70 @@ def test_z_scores_of_wide_data_in_float32(form):
         expected = index.fit(X, y).z_score(X, y)
         small = X.astype("f4"), y.astype("f4")
         assert index.fit(*small).z_score(*small) == pytest.approx(expected, rel=1e-3)
+
+
+def planted_models(m=6, n=100, seed=0):
+    """Layers are circles walked at different speeds: a wide kernel tells them apart, a narrow one sees only noise."""
+    rng = np.random.default_rng(seed)
+    angle = rng.uniform(-np.pi, np.pi, size=n)
+    circles = {f"layer{k}": np.c_[np.cos(k * angle), np.sin(k * angle)] for k in (1, 1.5, 2)}
+    return [{name: X + 0.3 * rng.standard_normal(X.shape) for name, X in circles.items()} for _ in range(m)]
+
+
+def matched_share(models, bandwidth):
+    """Count by loops how often a layer is most similar to its counterpart."""
+    hits = []
+    for one, other in itertools.permutations(models, 2):
+        for k, X in enumerate(one.values()):
+            values = [cka(X, y, kernel="rbf", bandwidth=bandwidth, debiased=True) for y in other.values()]
+            hits.append(int(np.argmax(values)) == k)
+    return np.mean(hits)
+
+
+def test_a_search_by_layer_matching_finds_the_planted_bandwidth():
+    models = planted_models()
+    grid = {"index__bandwidth": [0.02, 0.05, 0.5]}
+    found = GridSearchCV(LayerMatcher(CKA("rbf", debiased=True)), grid, cv=2).fit(models)
+    assert found.best_params_ == {"index__bandwidth": 0.5}
+    folds = models[:3], models[3:]
+    expected = [np.mean([matched_share(fold, width) for fold in folds]) for width in grid["index__bandwidth"]]
+    np.testing.assert_allclose(found.cv_results_["mean_test_score"], expected)
+    assert expected[0] < 0.5 < 0.99 < expected[2]
+    assert found.score(models) == layer_matching(models, CKA("rbf", bandwidth=0.5, debiased=True)).accuracy
+
+
+def test_all_pairs_of_models_as_folds_give_the_accuracy_of_all_models():
+    models = planted_models(m=4)
+    matcher = LayerMatcher(CKA("rbf", bandwidth=0.05, debiased=True))
+    scores = cross_val_score(matcher, models, cv=LeavePOut(2))
+    assert scores.shape == (6,)
+    assert scores.mean() == pytest.approx(layer_matching(models, matcher.index).accuracy)
+
+
+def test_a_layer_matcher_searches_indexes_and_leaves_out_layers():
+    models = planted_models(m=4)
+    for model in models:
+        model["same"] = np.arange(100.0)[:, None]
+    indexes = [CKA(debiased=True), "procrustes"]
+    found = GridSearchCV(LayerMatcher(exclude="same"), {"index": indexes}, cv=2).fit(models)
+    expected = [
+        np.mean([layer_matching(fold, index, exclude="same").accuracy for fold in (models[:2], models[2:])])
+        for index in indexes
+    ]
+    assert found.cv_results_["mean_test_score"].tolist() == pytest.approx(expected)
+    fitted = clone(LayerMatcher()).fit(models)
+    assert (fitted.layer_names_, fitted.n_models_) == (["layer1", "layer1.5", "layer2", "same"], 4)
+
+
+def test_layer_matchers_refuse_models_of_other_layers():
+    models = planted_models(m=3)
+    other = [{"a": model["layer1"], "b": model["layer2"]} for model in models]
+    with pytest.raises(ValueError, match="models is empty"):
+        LayerMatcher().fit([])
+    with pytest.raises(ValueError, match=r"models\[1\] has layers \['a', 'b'\], but models\[0\]"):
+        LayerMatcher().fit([models[0], other[0]])
+    fitted = LayerMatcher().fit(models)
+    with pytest.raises(ValueError, match=r"The models have layers \['a', 'b'\], those given to fit"):
+        fitted.score(other)
+    with pytest.raises(ValueError, match="at least 2"):
+        fitted.score(models[:1])
