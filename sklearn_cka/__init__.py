@@ -11,6 +11,7 @@ from sklearn_cka.exceptions import (
     ChanceLevelWarning,
     DegenerateSimilarityWarning,
     SimilarityWarning,
+    ToleranceWarning,
     UndefinedSimilarityWarning,
 )
 from sklearn_cka.extract import extract_layers, iter_layers
@@ -113,6 +114,7 @@ __all__ = [
     "SimilarityTable",
     "SimilarityWarning",
     "SoftMatching",
+    "ToleranceWarning",
     "UndefinedSimilarityWarning",
     "UniformityDifference",
     "WeightedIndex",

@@ -7,6 +7,7 @@ __all__ = [
     "ChanceLevelWarning",
     "DegenerateSimilarityWarning",
     "SimilarityWarning",
+    "ToleranceWarning",
     "UndefinedSimilarityWarning",
 ]
 
@@ -29,6 +30,10 @@ class DegenerateSimilarityWarning(SimilarityWarning):
 
 class ChanceLevelWarning(SimilarityWarning):
     """Most of the value would be there without any correspondence between the rows."""
+
+
+class ToleranceWarning(SimilarityWarning):
+    """The standard error asked for was not reached with all rows."""
 
 
 def warn(warning: Warning) -> None:

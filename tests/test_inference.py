@@ -520,3 +520,44 @@ def test_noise_ceiling_is_the_similarity_with_mean_matrices():
         noise_ceiling(repeats, "hsic")
     with pytest.raises(ValueError, match="needs at least 2"):
         noise_ceiling(repeats[:1])
+
+
+def test_table_tests_permute_whole_groups_within_strata():
+    a, b = collections(n=24)
+    groups = np.repeat(np.arange(8), 3)
+    strata = np.repeat([0, 1], 12)
+    table = table_inference(
+        a, b, debiased=True, groups=groups, stratify=strata, n_resamples=49, random_state=0, correction=None
+    )
+    for i, X in enumerate(a.values()):
+        for j, y in enumerate(b.values()):
+            alone = permutation_test(
+                "cka", X, y, debiased=True, groups=groups, stratify=strata, n_resamples=49, random_state=0
+            )
+            assert table.pvalue[i, j] == alone.pvalue
+
+
+def test_rows_that_move_together_take_their_similarity_with_them():
+    rng = np.random.default_rng(0)
+    subjects = np.repeat(np.arange(10), 8)
+    X, y = (5 * rng.standard_normal((10, 3))[subjects] + rng.standard_normal((80, 3)) for _ in range(2))
+    single = table_inference({"x": X}, {"y": y}, debiased=True)
+    grouped = table_inference({"x": X}, {"y": y}, debiased=True, groups=subjects, random_state=0)
+    assert single.pvalue.item() < 1e-4
+    assert grouped.pvalue.item() > 0.05
+    assert grouped.standard_error.item() > 2 * single.standard_error.item()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"test": "pearson3", "groups": np.repeat(np.arange(30), 2)}, "use 'resampled' with groups or stratify"),
+        ({"groups": np.r_[np.zeros(40), np.ones(20)]}, "No two rows or groups can change places"),
+        ({"stratify": np.arange(59)}, r"stratify has shape \(59,\)"),
+        ({"groups": np.repeat(np.arange(30), 2), "stratify": np.r_[0, np.ones(59)]}, "parts rows of the same group"),
+    ],
+    ids=["closed form", "sizes", "shape", "parted"],
+)
+def test_restrictions_of_table_tests_that_cannot_be_kept_are_errors(options, message):
+    with pytest.raises(ValueError, match=message):
+        table_inference(collections()[0], **options)

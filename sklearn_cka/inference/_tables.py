@@ -12,20 +12,14 @@ import numpy as np
 from sklearn_cka import _arrays, _permutation, _resampling, _validation
 from sklearn_cka._arrays import Array
 from sklearn_cka.indexes._base import BaseIndex
+from sklearn_cka.indexes._closed_forms import has_closed_forms, is_linear_in_products, normalize_many, row_products
 from sklearn_cka.indexes._gram import GramEmbedding, permutation_moments, permutation_z
 from sklearn_cka.indexes._registry import get_index
-from sklearn_cka.inference._checks import check_codes, check_count, check_generator
+from sklearn_cka.inference._checks import check_codes, check_count, check_generator, check_strata
 from sklearn_cka.inference._multiplicity import _METHODS as CORRECTIONS
 from sklearn_cka.inference._multiplicity import adjust_pvalues
-from sklearn_cka.inference._pairs import (
-    Pair,
-    has_closed_forms,
-    is_linear_in_products,
-    make_checked_pair,
-    normalize_many,
-    row_products,
-)
-from sklearn_cka.inference._tests import gram_sums, student_pvalue, summarize_null, tail_probability
+from sklearn_cka.inference._pairs import Pair, make_checked_pair
+from sklearn_cka.inference._tests import gram_sums, random_orders, student_pvalue, summarize_null, tail_probability
 from sklearn_cka.layers import Layers, as_layers
 from sklearn_cka.pairwise import SimilarityTable, compare_layers
 
@@ -45,6 +39,7 @@ def table_inference(
     test: str | None = "auto",
     correction: str | None = "holm",
     groups: Any = None,
+    stratify: Any = None,
     n_resamples: int = 999,
     random_state: Any = None,
     verbose: int = 1,
@@ -63,11 +58,15 @@ def table_inference(
         Whether to compute jackknife standard errors.
     test : {"auto", "pearson3", "normal", "resampled"} or None, default="auto"
         How to test every pair against rows in random order, as in :func:`~sklearn_cka.permutation_test` (alternative
-        "greater"); ``"auto"`` is ``"pearson3"`` where the index has closed forms and no test otherwise.
+        "greater"); ``"auto"`` is ``"pearson3"`` where the index has closed forms, ``"resampled"`` with `groups` or
+        `stratify`, and no test otherwise.
     correction : {"holm", "bonferroni", "fdr_bh", "fdr_by"} or None, default="holm"
         Adjustment of the p-values for the number of pairs, see :func:`adjust_pvalues`.
     groups : array-like of shape (n_samples,), default=None
-        Labels of rows that belong together; the jackknife leaves out groups whole.
+        Labels of rows that belong together; the jackknife leaves out groups whole, and whole groups change places in
+        the test, those of the same number of rows.
+    stratify : array-like of shape (n_samples,), default=None
+        Labels of strata, within which rows or groups are permuted.
     n_resamples : int, default=999
         Number of permutations of a resampled test, the same for all pairs.
     random_state : int, RandomState, Generator or None, default=None
@@ -102,22 +101,31 @@ def table_inference(
     """
     made = get_index(index, **params)
     linear = is_linear_in_products(made)
+    restricted = groups is not None or stratify is not None
     if test == "auto":
-        test = "pearson3" if linear else None
+        test = "resampled" if restricted else "pearson3" if linear else None
     if test is not None:
         _validation.check_option("test", test, _TESTS)
         if test != "resampled" and not linear:
             raise ValueError(f"test={test!r} needs moments in closed form, which {made!r} does not have.")
+        if test != "resampled" and restricted:
+            raise ValueError(f"test={test!r} is for all permutations; use 'resampled' with groups or stratify.")
     if correction is not None:
         _validation.check_option("correction", correction, CORRECTIONS)
     n_resamples = check_count("n_resamples", n_resamples)
     table = compare_layers(a, b, made, verbose=verbose)
     sides = _Sides(made, a, b)
     codes = check_codes("groups", groups, sides.n_samples, least=2)
+    strata = check_codes("stratify", stratify, sides.n_samples)
+    check_strata(strata, codes)
     errors = _resampling.standard_error(sides.leave_out(codes)) if standard_error else None
     pvalues = None
     if test is not None:
-        pvalues = sides.pvalues(test, n_resamples, check_generator(random_state))
+        if test == "resampled":
+            orders = random_orders(sides.n_samples, n_resamples, check_generator(random_state), codes, strata)
+            pvalues = sides.resampled_pvalues(orders)
+        else:
+            pvalues = sides.closed_pvalues(with_skewness=test == "pearson3")
         pvalues[np.isnan(table.values)] = math.nan
         if table.symmetric:
             np.fill_diagonal(pvalues, math.nan)
@@ -346,20 +354,20 @@ class _Sides:
         ]
         return products, self_products[0], self_products[1]
 
-    def pvalues(self, test: str, n_resamples: int, rng: np.random.Generator) -> np.ndarray:
-        """Return the p-values of all pairs, not adjusted."""
-        if test == "resampled":
-            orders = [rng.permutation(self.n_samples) for _ in range(n_resamples)]
-            values = {}
-            for i, j in self.pairs():
-                if self.one_sided and i == j:
-                    continue
-                pair = self._pair(i, j)
-                null = pair.permuted(orders)
-                values[i, j] = summarize_null(pair.value, null[~np.isnan(null)], "greater").pvalue
-            return self._table(values)
+    def resampled_pvalues(self, orders: list[np.ndarray]) -> np.ndarray:
+        """Return the p-values of all pairs by the same permutations, not adjusted."""
+        values = {}
+        for i, j in self.pairs():
+            if self.one_sided and i == j:
+                continue
+            pair = self._pair(i, j)
+            null = pair.permuted(orders)
+            values[i, j] = summarize_null(pair.value, null[~np.isnan(null)], "greater").pvalue
+        return self._table(values)
+
+    def closed_pvalues(self, *, with_skewness: bool) -> np.ndarray:
+        """Return the p-values of all pairs by the moments over all permutations, not adjusted."""
         products = self.products[0]
-        with_skewness = test == "pearson3"
         sums_a = [self._sums(layer, with_skewness) for layer in self.a]
         sums_b = sums_a if self.one_sided else [self._sums(layer, with_skewness) for layer in self.b]
         values = {}

@@ -11,6 +11,7 @@ from sklearn_cka import _permutation, _resampling
 from sklearn_cka._arrays import Array
 from sklearn_cka._validation import check_option, check_same_count
 from sklearn_cka.indexes._base import BaseIndex
+from sklearn_cka.indexes._closed_forms import is_linear_in_products
 from sklearn_cka.indexes._gram import GramEmbedding, permutation_z
 from sklearn_cka.indexes._gram import permutation_moments as two_moments
 from sklearn_cka.inference._checks import (
@@ -21,7 +22,7 @@ from sklearn_cka.inference._checks import (
     check_strata,
 )
 from sklearn_cka.inference._intervals import defined_only, student_interval
-from sklearn_cka.inference._pairs import GramPair, Pair, is_linear_in_products, make_pair
+from sklearn_cka.inference._pairs import GramPair, Pair, make_pair
 from sklearn_cka.inference._results import DifferenceResult, PermutationTestResult
 
 __all__ = ["compare_similarities", "permutation_test"]
@@ -118,11 +119,17 @@ def permutation_test(
             raise ValueError(f"method={method!r} is for all permutations; use 'resampled' with groups or stratify.")
         return _closed_form_test(pair, method, alternative)
     n_resamples = check_count("n_resamples", n_resamples)
-    if all(len(blocks) < 2 for blocks in _resampling.exchangeable_blocks(n, codes, strata)):
-        raise ValueError("No two rows or groups can change places: groups must have the same number of rows to do so.")
-    rng = check_generator(random_state)
-    orders = [_resampling.random_order(n, rng, groups=codes, strata=strata) for _ in range(n_resamples)]
+    orders = random_orders(n, n_resamples, check_generator(random_state), codes, strata)
     return summarize_null(pair.statistic, defined_only(pair.permuted(orders, n_jobs), "permutations"), alternative)
+
+
+def random_orders(
+    n: int, n_resamples: int, rng: np.random.Generator, groups: np.ndarray | None, strata: np.ndarray | None
+) -> list[np.ndarray]:
+    """Return permutations of n rows, of whole groups and within strata; ValueError if nothing can change places."""
+    if all(len(blocks) < 2 for blocks in _resampling.exchangeable_blocks(n, groups, strata)):
+        raise ValueError("No two rows or groups can change places: groups must have the same number of rows to do so.")
+    return [_resampling.random_order(n, rng, groups=groups, strata=strata) for _ in range(n_resamples)]
 
 
 def summarize_null(statistic: float, null: np.ndarray, alternative: str) -> PermutationTestResult:

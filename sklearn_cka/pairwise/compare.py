@@ -22,7 +22,7 @@ from sklearn_cka.indexes._base import BaseIndex
 from sklearn_cka.indexes._gram_index import GramIndex
 from sklearn_cka.indexes._registry import get_index, index_name
 from sklearn_cka.layers import Layers, as_layers
-from sklearn_cka.pairwise import _feature_maps, _kernel_tiles, _plans, _tiles
+from sklearn_cka.pairwise import _enough_rows, _feature_maps, _kernel_tiles, _plans, _tiles
 from sklearn_cka.pairwise.table import SimilarityTable
 
 # A progress bar shows once a job has taken this many seconds.
@@ -42,6 +42,7 @@ def compare_layers(
     device: Any = None,
     precision: str | None = None,
     feature_map: Any = None,
+    tol: float | None = None,
     random_state: Any = 0,
     verbose: int = 1,
     **params: Any,
@@ -84,8 +85,12 @@ def compare_layers(
         ``RBFSampler`` approximate the kernel of the index, ``kernel="rbf"`` with its `bandwidth`, at a cost linear in
         n_samples; random projections are corrected for the shrinkage they cause. An approximation: its error falls
         with the number of components.
+    tol : float, default=None
+        Largest standard error wanted: rows are added in random blocks until none is above it, those of the jackknife
+        in closed form (CKA, HSIC, AngularCKA, DistanceCorrelation). ``table.rows`` are the rows taken, ``n_samples``
+        their number, ``standard_error`` what was reached. None takes all rows.
     random_state : int, RandomState instance or None, default=0
-        Seeds the clones of `feature_map`.
+        Seeds the clones of `feature_map`, and the order of rows with `tol`.
     verbose : int, default=1
         Whether to show progress of what takes over a second; 0 is silent.
     **params
@@ -110,6 +115,8 @@ def compare_layers(
         If layers are constant over the rows: their rows and columns are NaN, the others are not.
     ChanceLevelWarning
         If at least half of some biased values is expected by chance.
+    ToleranceWarning
+        If a standard error stays above `tol` with all rows.
 
     Examples
     --------
@@ -136,6 +143,11 @@ def compare_layers(
         first, other = f"layer {a.names[0]!r} of a", f"layer {b.names[0]!r} of b"
         _validation.check_same_count(a.n_rows, b.n_rows, first, other)
         _validation.check_row_labels(a.index, b.index, "a", "b")
+    rows_taken, errors = None, None
+    if tol is not None:
+        _enough_rows.check_tolerance(index, tol, output, feature_map)
+        rows_taken, errors = _enough_rows.enough_rows(index, a, b, tol, random_state, target)
+        a, b = a.rows(rows_taken), None if b is None else b.rows(rows_taken)
     maps = None if feature_map is None else _feature_maps.feature_maps(feature_map, index, random_state)
     asked = index
     if maps is not None:
@@ -170,6 +182,8 @@ def compare_layers(
         plan=chosen,
         bounds=index.properties.range if output == "similarity" else (0.0, math.inf),
         output=output,
+        standard_error=errors,
+        rows=rows_taken,
     )
 
 

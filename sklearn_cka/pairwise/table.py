@@ -61,6 +61,8 @@ class SimilarityTable:
         Standard error of every similarity, where `table_inference` computed it.
     pvalue : ndarray of shape (n_rows, n_columns), default=None
         p-value of every pair, adjusted for their number if that was asked for.
+    rows : ndarray of shape (n_samples,), default=None
+        Positions of the examples compared, ascending, where `compare_layers` chose them by `tol`; None for all.
 
     Examples
     --------
@@ -99,6 +101,7 @@ class SimilarityTable:
     output: str = "similarity"
     standard_error: np.ndarray | None = None
     pvalue: np.ndarray | None = None
+    rows: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         values = _read_only(self.values, "values")
