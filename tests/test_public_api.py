@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -252,3 +253,12 @@ def test_an_index_of_ones_own_enters_the_table(monkeypatch):
     assert row["family"] == "other"
     assert row["min_samples"] == 3
     assert row[list(TRANSFORMATIONS)].isna().all()
+
+
+@pytest.mark.parametrize("name", index_names())
+def test_every_index_goes_through_the_estimator_checks_of_scikit_learn(name):
+    kind = type(get_index(name)).__name__
+    files = Path(__file__).parent.glob("test_*.py")
+    texts = [path.read_text(encoding="utf-8") for path in files]
+    checked = [text for text in texts if "@parametrize_with_checks" in text]
+    assert any(f"{kind}(" in text and "index_checks" in text for text in checked)
