@@ -145,6 +145,8 @@ def _differences(X: Array, first: Array) -> tuple[Array, Array, Array | None]:
 
     height = min(_MEAN_BLOCK, max(1, _PASS // X.shape[1]))
     parts = _threads.map_blocks(subtract, list(blocks(X.shape[0], height)), X)
+    if len(parts) == 1:
+        return values, *parts[0]
     return values, np.max([part[0] for part in parts], axis=0), np.sum([part[1] for part in parts], axis=0)
 
 

@@ -38,7 +38,9 @@ def available() -> int:
 
 def map_blocks(work: Callable[[slice], Any], blocks: list[slice], matrix: _arrays.Array) -> list[Any]:
     """Return ``work(block)`` for blocks of the rows of a matrix, in order; in threads if it is large and of NumPy."""
-    is_worth_it = len(blocks) > 1 and _arrays.is_numpy(matrix) and matrix.size >= WORTH_THREADS
+    if len(blocks) == 1:
+        return [work(blocks[0])]
+    is_worth_it = _arrays.is_numpy(matrix) and matrix.size >= WORTH_THREADS
     threads = min(available(), len(blocks)) if is_worth_it else 1
     if threads < 2:
         return [work(block) for block in blocks]

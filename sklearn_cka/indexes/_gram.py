@@ -228,17 +228,20 @@ class GramEmbedding:
         return _arrays.namespace(self.features if self.features is not None else self.gram).float64
 
     @cached_property
-    def _diagonal_sums(self) -> tuple[float, float]:
-        xp = _arrays.namespace(self.diagonal)
-        return float(xp.sum(self.diagonal)), float(xp.vecdot(self.diagonal, self.diagonal))
+    def trace(self) -> float:
+        """Trace of the centred matrix, which is 0 if it is U-centred (unweighted)."""
+        if self.debiased:
+            return 0.0
+        if self.features is not None and "squares" not in self.__dict__:
+            return _linalg.sum_of_squares(self.features)
+        return float(_arrays.namespace(self.diagonal).sum(self.diagonal))
 
     def moments(self, form: str) -> tuple[float, float, float]:
         """Return trace, squared norm and sum of squared diagonal entries of the centred matrix (unweighted)."""
         norm = self.self_inner(form)
         if self.debiased:
             return 0.0, norm, 0.0
-        trace, diagonal_squares = self._diagonal_sums
-        return trace, norm, diagonal_squares
+        return self.trace, norm, float(_arrays.namespace(self.diagonal).vecdot(self.diagonal, self.diagonal))
 
 
 def outlies(squares: Array) -> bool:

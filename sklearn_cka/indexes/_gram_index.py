@@ -267,8 +267,7 @@ class CenteredGramIndex(GramIndex):
         if self._is_debiased:
             return 0.0
         form = self._form(a, b)
-        (trace_a, square_a, _), (trace_b, square_b, _) = a.moments(form), b.moments(form)
-        return self.normalize(trace_a * trace_b / (a.n_samples - 1), square_a, square_b, a, b)
+        return self.normalize(a.trace * b.trace / (a.n_samples - 1), a.self_inner(form), b.self_inner(form), a, b)
 
     def z_score(self, X: Array, y: Array) -> float:
         """Return the number of standard deviations by which the similarity passes its chance level.

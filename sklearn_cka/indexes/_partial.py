@@ -71,9 +71,14 @@ class StreamedGram(GramEmbedding):
             value = 0.0
         self._self_inner[form] = value
 
+    @property
+    def trace(self) -> float:  # type: ignore[override]
+        """Trace of the centred matrix."""
+        return 0.0 if self.debiased else self.sums.trace(self.layer)
+
     def moments(self, form: str) -> tuple[float, float, float]:
         """Return trace and squared norm of the centred matrix; the squares of its diagonal are not kept (NaN)."""
-        return (0.0 if self.debiased else self.sums.trace(self.layer)), self.self_inner(form), math.nan
+        return self.trace, self.self_inner(form), math.nan
 
 
 def gram_embeddings(moments: RowMoments, *, debiased: bool) -> list[StreamedGram]:
