@@ -37,18 +37,22 @@ def cosine_differences(X: Array) -> Gram:
     return Gram(K, is_constant=bool(xp.all(zero)))
 
 
-def polynomial_differences(X: Array, gamma: float | None = None, *, degree: float = 3, coef0: float = 1) -> Array:
+def polynomial_differences(X: Array, gamma: float | None = None, *, degree: float = 3, coef0: float = 1) -> Gram:
     """Return ``(gamma x.x' + coef0)^degree``, degree a whole number, less terms that depend on one row at most."""
     xp = _arrays.namespace(X)
     centered = _linalg.center(X)
-    U, mean, degree = centered.values, centered.mean, int(degree)
-    unit, rate = _linalg.power_of_two(centered.exponent), 1.0 / X.shape[1] if gamma is None else float(gamma)
+    U, mean, exponent, degree = centered.values, centered.mean, centered.exponent, int(degree)
+    rate = 1.0 / X.shape[1] if gamma is None else float(gamma)
+    if coef0 == 0 or degree == 1:  # the size of the data is but a factor
+        mean, scale = _linalg.scale_by_power_of_two(mean, -exponent), _linalg.power_of_two(2 * exponent * degree)
+    else:
+        U, scale = _linalg.scale_by_power_of_two(U, exponent), 1.0
     level = rate * float(xp.vecdot(mean, mean)) + coef0
-    slopes = xp.astype(xp.astype(U, xp.float64) @ mean * (rate * unit), U.dtype)
-    products = U @ xp.matrix_transpose(U) * (rate * unit**2)
+    slopes = xp.astype(xp.astype(U, xp.float64) @ mean * rate, U.dtype)
+    products = U @ xp.matrix_transpose(U) * rate
     # With d = products + slopes + slopes' the kernel is (level + d)^degree: by Horner's rule from the second power on.
     d = products + (slopes[:, None] + slopes[None, :])
     total = xp.zeros_like(d)
     for power in range(degree, 1, -1):
         total = total * d + math.comb(degree, power) * level ** (degree - power)
-    return total * d * d + products * (degree * level ** (degree - 1)) if degree else total
+    return Gram(total * d * d + products * (degree * level ** (degree - 1)) if degree else total, scale=scale)

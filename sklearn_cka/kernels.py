@@ -14,7 +14,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -412,9 +412,17 @@ def gram_matrix(
         )
     if kernel == "cosine" and not exact:
         return cosine_differences(X)
+    scale = 1.0
+    is_power = kernel == "polynomial" and float(params.get("degree", 3)).is_integer()
+    if is_power and params.get("coef0", 1) == 0:  # the size of the data is but a factor
+        X, exponent = _linalg.scale(X)
+        scale = _linalg.power_of_two(2 * exponent * int(params.get("degree", 3)))
     with np.errstate(over="ignore", invalid="ignore"):  # looked into below
-        is_power = kernel == "polynomial" and not exact and float(params.get("degree", 3)).is_integer()
-        K = polynomial_differences(X, gamma, **params) if is_power else evaluate(kernel, X, X, gamma, params)
+        if is_power and not exact:
+            differences = polynomial_differences(X, gamma, **params)
+            K, scale = differences.matrix, differences.scale * scale
+        else:
+            K = evaluate(kernel, X, X, gamma, params)
     if isinstance(kernel, str) and kernel in _BUILT_IN:
         if not _validation.is_finite(K):
             raise ValueError(
@@ -423,7 +431,8 @@ def gram_matrix(
             )
     else:
         K = _validation.check_gram(K, f"The Gram matrix of kernel {kernel!r}")
-    return scaled(K)
+    gram = scaled(K)
+    return gram if scale == 1.0 else replace(gram, scale=gram.scale * scale)
 
 
 def has_bandwidth(kernel: Any) -> bool:

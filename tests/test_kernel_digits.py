@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sklearn_cka import CKA, DeconfoundedCKA, cka, hsic, pairwise_kernel
+from sklearn_cka import CKA, HSIC, DeconfoundedCKA, KernelAlignment, cka, hsic, pairwise_kernel
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_cka.ChanceLevelWarning")
 
@@ -157,3 +157,22 @@ def test_the_sigmoid_kernel_of_numbers_whose_products_overflow_is_saturated():
     X = (rng(0).standard_normal((8, 3)) * 1e25).astype(np.float32)
     products = X.astype(np.float64) @ X.T.astype(np.float64)
     assert np.array_equal(pairwise_kernel(X, kernel="sigmoid"), np.sign(products))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("scale", [1e-30, 1e-15, 1e15, 1e30])
+@pytest.mark.parametrize("params", [{"coef0": 0}, {"degree": 2, "coef0": 0}, {"degree": 1}])
+@pytest.mark.parametrize("kind", [CKA, KernelAlignment])
+def test_homogeneous_polynomial_kernels_at_any_scale(kind, params, scale, dtype):
+    if kind is KernelAlignment and params.get("coef0") != 0:
+        pytest.skip("the constant counts where nothing is centred")
+    X, y = related()
+    index = kind("polynomial", kernel_params=params)
+    seen = index.similarity((X * scale).astype(dtype), y.astype(dtype))
+    assert seen == pytest.approx(index.similarity(X, y), abs=1e-6 if dtype is np.float32 else 1e-12)
+
+
+def test_hsic_of_homogeneous_polynomial_kernels_follows_the_scale():
+    X, y = related()
+    index = HSIC("polynomial", kernel_params={"degree": 2, "coef0": 0})
+    assert index.similarity(X * 1e30, y) == pytest.approx(index.similarity(X, y) * 1e120, rel=1e-10)
