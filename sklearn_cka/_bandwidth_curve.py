@@ -232,7 +232,7 @@ class BandwidthDisplay:
         bottom.set_xscale("log", base=2)
         top.set_xscale("log", base=2)
         for ax in (top, bottom):
-            ax.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
+            ax.xaxis.set_major_formatter(lambda x, _: f"{x:.2g}")
         rule = getattr(curve.index, "bandwidth_rule", "median")
         bottom.set_xlabel("bandwidth" if rule == "none" else f"bandwidth, in {rule.split('_')[0]} distances")
         top.set_ylabel(_index_label(index_name(curve.index), {}))

@@ -57,3 +57,14 @@ def test_sentence_models_agree_at_the_input_and_differ_at_the_output(shared, cap
     assert table.values.shape == (7, 7)
     assert table.values[0, 0] > 0.7 > 0.45 > table.values[-1, -1]
     assert "First layers: 0." in capsys.readouterr().out
+
+
+def test_the_kernel_of_greatest_alignment_beats_the_default_on_digits(capsys, tmp_path):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    choices = script("choose_svm_kernel").main(["--splits", "3", "--plot", str(tmp_path / "choice.png")])
+    accuracy = choices.pivot(index="split", columns="choice", values="accuracy")
+    assert (accuracy["alignment"] > accuracy["default"]).all()
+    seconds = choices.groupby("choice")["seconds"].sum()
+    assert seconds["alignment"] < seconds["grid search"]
+    assert (tmp_path / "choice.png").stat().st_size > 0
+    assert "grid search" in capsys.readouterr().out
