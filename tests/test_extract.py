@@ -13,13 +13,14 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.cluster import KMeans
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_iris
-from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.decomposition import PCA, KernelPCA, TruncatedSVD
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.manifold import TSNE, Isomap
 from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.neighbors import KNeighborsClassifier
@@ -419,3 +420,35 @@ def test_layers_are_moved_to_a_backend(backend):
         extract_layers(model, X, backend="tensor")
     with pytest.raises(ValueError, match="NumPy computes on the cpu"):
         extract_layers(model, X, backend="numpy", device="cuda")
+
+
+def test_a_transformer_by_itself_is_one_layer_as_in_a_pipeline():
+    X, y = load_iris(return_X_y=True)
+    for transformer in (PCA(2), KernelPCA(2, kernel="rbf"), Isomap(n_neighbors=70), StandardScaler(copy=False)):
+        before = X.copy()
+        alone = extract_layers(transformer.fit(X.copy(), y), X)
+        inside = extract_layers(make_pipeline(transformer), X)
+        assert list(alone) == list(inside)
+        for name in alone:
+            np.testing.assert_array_equal(alone[name], inside[name])
+        np.testing.assert_array_equal(X, before)
+    with pytest.raises(ValueError, match="Unknown layer 'pc'"):
+        extract_layers(PCA(2).fit(X), X, layers="pc")
+    with pytest.raises(NotFittedError):
+        extract_layers(PCA(2), X)
+    with pytest.raises(TypeError, match="TSNE places only the rows that it was fitted on"):
+        extract_layers(TSNE(), X)
+
+
+def test_histogram_boosting_says_what_to_take_instead():
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(TypeError, match=r"does not tell in which leaf a row ends.*GradientBoostingClassifier"):
+        extract_layers(HistGradientBoostingClassifier(max_iter=2).fit(X, y), X)
+
+
+def test_options_that_a_model_does_not_take_are_named():
+    X, y = load_iris(return_X_y=True)
+    model = RandomForestClassifier(3, random_state=0).fit(X, y)
+    assert list(extract_layers(model, X, verbose=0)) == ["trees"]
+    with pytest.raises(TypeError, match=r"takes no option 'batch_size' for a RandomForestClassifier; it takes layers,"):
+        extract_layers(model, X, batch_size=3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
@@ -45,7 +46,7 @@ def extractor(model: Any, X: Any, layers: Any = None, **options: Any) -> Layers:
         return extractor(model, X, layers=layers, **options)
     raise TypeError(
         f"extract_layers does not know models of type {type(model).__module__}.{type(model).__qualname__}. "
-        f"Known types: {', '.join(_known_types())}. A fitted scikit-learn transformer or predictor is known inside "
+        f"Known types: {', '.join(_known_types())}. A fitted scikit-learn predictor is known inside "
         "make_pipeline(...); for another type, register a function that returns its layers with "
         f"@extract_layers.register({type(model).__qualname__})."
     )
@@ -72,6 +73,8 @@ def extract_layers(model: Any, X: Any, layers: Any = None, *, backend: str | Non
                                          ``outer_step.inner_step``, the layers of a network at
                                          the end ``step.hidden_1``, ..., ``step.output``. Steps
                                          that pass their input through are left out.
+    other transformers, such as          ``transform(X)``, under the lower-case name of the class
+    ``PCA`` and ``KernelPCA``
     ``GridSearchCV`` and other searches  those of ``best_estimator_``
     ``ColumnTransformer``,               the output of every branch, under its name
     ``FeatureUnion``
@@ -153,6 +156,7 @@ def extract_layers(model: Any, X: Any, layers: Any = None, *, backend: str | Non
     >>> list(extract_layers(model, X, layers="p*"))
     ['pca']
     """
+    options = _taken(model, options)
     if backend is None:
         return extractor(model, X, layers=layers, **options)
     if options.get("out") is not None:
@@ -162,6 +166,28 @@ def extract_layers(model: Any, X: Any, layers: Any = None, *, backend: str | Non
         options.pop("device", None)  # which is where the layers go
     found = extractor(model, X, layers=layers, **options)
     return found if target is None else found.map(target.bring)
+
+
+def _taken(model: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options, less `verbose` where the function for the type of `model` has nothing to show.
+
+    Raises
+    ------
+    TypeError
+        If the function does not take one of the others.
+    """
+    register_library_of(model)
+    parameters = inspect.signature(extractor.dispatch(type(model))).parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return options
+    known = [name for name in list(parameters)[2:] if name != "layers"]
+    unknown = [name for name in options if name not in (*known, "verbose", "device")]
+    if unknown:
+        raise TypeError(
+            f"extract_layers takes no option {unknown[0]!r} for a {type(model).__name__}; it takes"
+            f" {', '.join(['layers', *known, 'backend'])}."
+        )
+    return {name: value for name, value in options.items() if name != "verbose" or name in known}
 
 
 # What a singledispatch function has, so that others can register functions for their models.

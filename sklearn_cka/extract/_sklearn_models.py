@@ -14,7 +14,8 @@ import numpy as np
 from scipy import sparse
 from scipy.special import expit, softmax
 from sklearn import get_config
-from sklearn.base import is_classifier
+from sklearn.base import TransformerMixin, is_classifier
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.model_selection import GridSearchCV
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import Pipeline
@@ -59,6 +60,37 @@ def _mlp_layers(model: MLPClassifier | MLPRegressor, X: Any, *, layers: str | It
         if len(found) == len(wanted):
             break
     return Layers({name: found[name] for name in wanted})
+
+
+@extractor.register(TransformerMixin)
+def _transformer_layers(model: Any, X: Any, *, layers: str | Iterable[str] | None = None) -> Layers:
+    """Return what a transformer makes of every row, under the name that a pipeline would give it."""
+    if not hasattr(model, "transform"):
+        raise TypeError(
+            f"{type(model).__name__} places only the rows that it was fitted on, and has no transform for others;"
+            " what it made of those is a representation by itself, such as its embedding_."
+        )
+    check_is_fitted(model)
+    name = type(model).__name__.lower()
+    select_layers([name], layers)
+    given = X.copy() if _overwrites(model) and hasattr(X, "copy") else X
+    return Layers({name: dense_output(name, model.transform(given), X)})
+
+
+_transformer_layers.stands_alone = True  # type: ignore[attr-defined]
+
+
+@extractor.register(HistGradientBoostingClassifier)
+@extractor.register(HistGradientBoostingRegressor)
+def _histogram_trees(model: Any, X: Any, *, layers: str | Iterable[str] | None = None) -> Layers:
+    """Refuse models that do not tell in which leaf a row ends."""
+    raise TypeError(
+        f"A {type(model).__name__} does not tell in which leaf a row ends, so that it has no layers. Take"
+        " GradientBoostingClassifier, GradientBoostingRegressor or a forest, or compare predictions."
+    )
+
+
+_histogram_trees.stands_alone = True  # type: ignore[attr-defined]
 
 
 @extractor.register(SearchCV)
