@@ -25,6 +25,7 @@ _POINTS_PER_INCH = 72.0
 _LINE, _CHARACTER = 1.2, 0.6
 # Tables up to this size have their values printed; names beyond this length lose their middle.
 _VALUES_SHOWN, _NAME_SHOWN = 15, 40
+_MASKED_TEXT = "0.4"
 
 
 class SimilarityDisplay:
@@ -105,6 +106,7 @@ class SimilarityDisplay:
         table: Any,
         *,
         quantity: str = "similarity",
+        alpha: float | None = None,
         label: str | None = None,
         row_label: str | None = None,
         column_label: str | None = None,
@@ -118,6 +120,9 @@ class SimilarityDisplay:
             The table.
         quantity : {"similarity", "adjusted", "chance"}, default="similarity"
             What to draw: the similarities, the similarities adjusted for chance, or the chance level itself.
+        alpha : float, default=None
+            Mask the cells whose p-value is above this level, of a table that `table_inference` made. Pairs without a
+            p-value, a layer with itself, are drawn.
         label : str, default=None
             What the colours stand for; made from the name of the index and `quantity` if None.
         row_label : str, default=None
@@ -135,12 +140,16 @@ class SimilarityDisplay:
         values = {"similarity": "values", "adjusted": "adjusted", "chance": "chance"}
         if quantity not in values:
             raise ValueError(f"quantity must be one of {', '.join(map(repr, values))}, got {quantity!r}.")
+        if alpha is not None:
+            kwargs["mask"] = _insignificant(table.pvalue, alpha) | np.asarray(kwargs.get("mask", False))
         name = _index_label(table.index, table.params)
         labels = {
             "similarity": name if getattr(table, "output", "similarity") == "similarity" else f"{name}, distance form",
             "adjusted": f"{name}, adjusted for chance",
             "chance": f"{name} expected by chance",
         }
+        if alpha is not None:
+            labels = {key: f"{text}, blank if p > {alpha:g}" for key, text in labels.items()}
         one_side = list(table.row_names) == list(table.column_names) and table.symmetric
         display = cls(
             getattr(table, values[quantity]),
@@ -157,6 +166,7 @@ class SimilarityDisplay:
         self,
         ax: Any = None,
         *,
+        mask: Any = None,
         cmap: Any = "viridis",
         colorbar: bool = True,
         include_values: bool | None = None,
@@ -172,6 +182,8 @@ class SimilarityDisplay:
         ----------
         ax : matplotlib Axes, default=None
             Where to draw. If None, a new figure is made, large enough for the names to be read.
+        mask : array-like of bool of shape (n_rows, n_columns), default=None
+            Cells left without colour, such as those that are not significant; their printed values are grey.
         cmap : str or matplotlib Colormap, default="viridis"
             The colours. The default is read in greyscale and without colour vision.
         colorbar : bool, default=True
@@ -201,7 +213,7 @@ class SimilarityDisplay:
         ImportError
             If matplotlib is not installed.
         ValueError
-            If the values are not a matrix or the names do not fit them.
+            If the values are not a matrix or the names or the mask do not fit them.
         """
         plt = _import_pyplot()
         values = np.asarray(self.values, dtype=np.float64)
@@ -209,6 +221,9 @@ class SimilarityDisplay:
             raise ValueError(f"values must have shape (n_rows, n_columns), got {values.shape}.")
         rows = shorten_names(_check_names(self.row_names, values.shape[0], "row_names"), _NAME_SHOWN)
         columns = shorten_names(_check_names(self.column_names, values.shape[1], "column_names"), _NAME_SHOWN)
+        masked = np.zeros(values.shape, dtype=bool) if mask is None else np.asarray(mask, dtype=bool)
+        if masked.shape != values.shape:
+            raise ValueError(f"mask must have the shape of values, {values.shape}; got {masked.shape}.")
         if include_values is None:
             include_values = max(values.shape) <= _VALUES_SHOWN
 
@@ -230,6 +245,10 @@ class SimilarityDisplay:
         ax.patch.set(hatch="////", edgecolor="0.75", linewidth=0)
         ax.grid(False)
         self.im_ = ax.imshow(np.ma.masked_invalid(values), **options)
+        if masked.any():
+            cover = np.zeros((*values.shape, 4))
+            cover[masked & np.isfinite(values)] = 1.0
+            ax.imshow(cover, origin=options["origin"], interpolation="nearest", aspect=options["aspect"])
 
         self.colorbar_ = figure.colorbar(self.im_, ax=ax) if colorbar else None
         if self.row_label:
@@ -252,13 +271,13 @@ class SimilarityDisplay:
         self.text_ = None
         if include_values:
             spec = values_format or default_format(values, decimals=2)
-            self.text_ = self._print_values(ax, values, spec, width, text_kw or {})
+            self.text_ = self._print_values(ax, values, masked, spec, width, text_kw or {})
         self.ax_ = ax
         self.figure_ = figure
         return self
 
     def _print_values(
-        self, ax: Any, values: np.ndarray, spec: str, inches: float, text_kw: dict[str, Any]
+        self, ax: Any, values: np.ndarray, masked: np.ndarray, spec: str, inches: float, text_kw: dict[str, Any]
     ) -> np.ndarray:
         texts = np.full(values.shape, None, dtype=object)
         cells = [(i, j) for i, j in np.ndindex(values.shape) if np.isfinite(values[i, j])]
@@ -266,7 +285,7 @@ class SimilarityDisplay:
         longest = max(map(len, strings), default=1)
         size = float(np.clip(0.9 * _font_size(inches, longest * _CHARACTER), _VALUE_FONT_SMALLEST, _FONT_LARGEST))
         for (i, j), string in zip(cells, strings, strict=True):
-            color = _contrasting(self.im_.cmap(self.im_.norm(values[i, j])))
+            color = _MASKED_TEXT if masked[i, j] else _contrasting(self.im_.cmap(self.im_.norm(values[i, j])))
             style = {"ha": "center", "va": "center", "color": color, "fontsize": size, **text_kw}
             texts[i, j] = ax.text(j, i, string, **style)
         return texts
@@ -278,6 +297,15 @@ def _import_pyplot() -> Any:
     except ImportError as error:
         raise ImportError('Plots need matplotlib: pip install "sklearn_cka[plot]"') from error
     return plt
+
+
+def _insignificant(pvalue: Any, alpha: Any) -> np.ndarray:
+    """Return which pairs have a p-value above a level."""
+    if pvalue is None:
+        raise ValueError("alpha masks by p-values, which this table does not have; make it by table_inference.")
+    if not isinstance(alpha, (int, float)) or not 0.0 < alpha < 1.0:
+        raise ValueError(f"alpha must lie between 0 and 1, got {alpha!r}.")
+    return np.asarray(pvalue) > alpha
 
 
 def _check_names(names: Sequence[str] | None, expected: int, argument: str) -> list[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sklearn_cka._line_display import LineDisplay
 from sklearn_cka.display import SimilarityDisplay, default_format, describe_value, format_value, shorten_names
 
 if TYPE_CHECKING:
@@ -227,7 +228,8 @@ class SimilarityTable:
         ax : matplotlib Axes, default=None
             Where to draw; a new figure if None.
         **kwargs : dict
-            Passed to `SimilarityDisplay.from_table`.
+            Passed to `SimilarityDisplay.from_table`, such as ``alpha=0.05`` to leave pairs blank whose p-value is above
+            it.
 
         Returns
         -------
@@ -240,6 +242,28 @@ class SimilarityTable:
             If matplotlib is not installed.
         """
         return SimilarityDisplay.from_table(self, ax=ax, **kwargs)
+
+    def plot_lines(self, ax: Any = None, **kwargs: Any) -> LineDisplay:
+        """Draw rows of the table as lines over its columns, with error bars where it has standard errors.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw; a new figure if None.
+        **kwargs : dict
+            Passed to `LineDisplay.from_table`, such as ``rows=["conv1", "fc"]``.
+
+        Returns
+        -------
+        LineDisplay
+            The display, with the figure as ``figure_``.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        """
+        return LineDisplay.from_table(self, ax=ax, **kwargs)
 
     def _formatter(self) -> Callable[[float], str]:
         spec = default_format(self.values, decimals=3)
