@@ -398,7 +398,7 @@ def thin_svd(X: Array, *, right: bool = True) -> tuple[Array, Array, Array | Non
         V = xp.matrix_transpose(Vt)
     s = xp.astype(s, xp.float64)
     largest = float(s[0])
-    rank = int(xp.count_nonzero(s > largest * max(n, p) * _arrays.eps(X)))
+    rank = _arrays.count(s > largest * max(n, p) * _arrays.eps(X))
     rank = max(rank, 1) if largest > 0.0 else 0
     return U[:, :rank], s[:rank], None if V is None else V[:, :rank]
 

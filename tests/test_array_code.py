@@ -15,6 +15,7 @@ ROOMS = (
     "kernels.py",
     "_kernel_strips.py",
     "_radial.py",
+    "_product_kernels.py",
     "_bandwidths.py",
     "_linalg.py",
     "pairwise/*.py",
@@ -92,3 +93,15 @@ def test_the_search_finds_calls(tmp_path):
     path = tmp_path / "module.py"
     path.write_text("class A:\n def f(self):\n  def g():\n   return np.linalg.svd(x)\n  with np.errstate(): pass\n")
     assert list(numpy_calls(path)) == ["A.f.g"]
+
+
+def test_functions_are_those_of_the_standard_that_the_oldest_scikit_learn_sets():
+    # array-api-strict refuses what came with a later standard than 2023.12, under which scikit-learn 1.6 runs it.
+    later = {"count_nonzero", "diff", "nextafter", "reciprocal", "take_along_axis", "isin", "broadcast_shapes"}
+    found = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno}"
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr in later and ast.unparse(node.value) == "xp"
+    ]
+    assert not found

@@ -46,7 +46,7 @@ def canonical_directions(
     xp = _arrays.namespace(M)
     A, rho, Bt = xp.linalg.svd(weigh(M, d_x, d_y), full_matrices=False)
     B = xp.matrix_transpose(Bt)
-    tied = int(xp.count_nonzero(rho >= 1.0 - _TIED_ULPS * _arrays.eps(M)))
+    tied = _arrays.count(rho >= 1.0 - _TIED_ULPS * _arrays.eps(M))
     if tied > 1:
         shares = [weigh(Z[:, :tied], side.relative) for Z, side in ((A, a), (B, b))]
         joint = sum(xp.matrix_transpose(share) @ share for share in shares)

@@ -100,8 +100,7 @@ def spectral_embeddings(moments: RowMoments, index: Any) -> list[Any]:
             # The rank that a decomposition of all rows would find, unless the squares have lost it.
             lost = math.sqrt(_ROOT_ULPS * sum(moments.widths) * _arrays.eps(rows))
             cut = max(max(moments.n_rows, width) * moments.eps[layer], lost)
-            xp = _arrays.namespace(rows)
-            rank = int(xp.count_nonzero(embedding.spectrum > cut * float(embedding.spectrum[0])))
+            rank = _arrays.count(embedding.spectrum > cut * float(embedding.spectrum[0]))
             embedding = embedding.leading(max(rank, 1))
         embedding = replace(
             embedding,

@@ -154,7 +154,7 @@ def _angular(X: Array, metric: str, eps: float) -> Dissimilarities:
     Z, constant = unit_rows(X, eps, centered=metric == "correlation")
     D = _symmetric(_linalg.squared_distances(Z)) * 0.5
     D = xp.where(D > 2.0, xp.full_like(D[:1, :1], 2.0), D)
-    undefined = int(xp.count_nonzero(constant))
+    undefined = _arrays.count(constant)
     if undefined:
         D = xp.where(constant[:, None] | constant[None, :], xp.full_like(D[:1, :1], math.nan), D)
         D = _arrays.fill_diagonal(D, 0.0)
@@ -187,7 +187,7 @@ def _mahalanobis(Z: Array, eps: float, offset: float) -> Dissimilarities:
     xp = _arrays.namespace(Z)
     n = Z.shape[0]
     U, s, _ = _linalg.thin_svd(Z, right=False)
-    rank = int(xp.count_nonzero(s > s[:1] * (max(Z.shape) * eps)))
+    rank = _arrays.count(s > s[:1] * (max(Z.shape) * eps))
     if rank in (0, n - 1):
         alike = math.sqrt(2.0 * (n - 1)) if rank else 0.0
         D = xp.full((n, n), alike, dtype=Z.dtype, device=_arrays.device(Z))

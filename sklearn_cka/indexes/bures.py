@@ -71,7 +71,7 @@ def _eigen_root(K: Array) -> Array:
             "The normalised Bures similarity takes positive semi-definite kernels: a centred Gram matrix has the"
             f" eigenvalue {smallest:.3g} beside a largest of {largest:.3g}."
         )
-    rank = int(xp.count_nonzero(values > _ROUNDING_ULPS * given_eps * unit))
+    rank = _arrays.count(values > _ROUNDING_ULPS * given_eps * unit)
     first = K.shape[0] - rank
     return vectors[:, first:] * xp.sqrt(values[first:])[None, :]
 

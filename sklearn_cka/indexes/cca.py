@@ -223,7 +223,7 @@ class SVCCA(CanonicalCorrelation):
         share = xp.cumulative_sum(embedding.relative**2)
         # A share that misses the threshold by rounding reaches it.
         reached = share >= self.threshold - 4.0 * _arrays.eps(embedding.basis)
-        return embedding.rank - int(xp.count_nonzero(reached)) + 1
+        return embedding.rank - _arrays.count(reached) + 1
 
     def _learn(self, a: SpectralEmbedding, b: SpectralEmbedding) -> None:
         super()._learn(a, b)

@@ -206,7 +206,7 @@ class ConcentricityDifference(DescriptorDifference):
         """
         xp = _arrays.namespace(X)
         Z, zero = _rdm.unit_rows(X, _arrays.eps(X), centered=False)
-        zeros = int(xp.count_nonzero(zero))
+        zeros = _arrays.count(zero)
         if zeros:
             return Descriptor(math.nan, f"{zeros} of {X.shape[0]} rows are zero, and have no direction")
         X, _ = _linalg.scale(X)
@@ -299,7 +299,7 @@ class UniformityDifference(DescriptorDifference):
         sharpness = float(self.t)
         if self.normalize:
             Z, zero = _rdm.unit_rows(X, _arrays.eps(X), centered=False)
-            zeros = int(xp.count_nonzero(zero))
+            zeros = _arrays.count(zero)
             if zeros:
                 return Descriptor(math.nan, f"{zeros} of {X.shape[0]} rows are zero, and cannot be scaled to length 1")
         else:
