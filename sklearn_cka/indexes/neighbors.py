@@ -64,7 +64,7 @@ class MutualKNN(NeighborIndex):
     :func:`sklearn.metrics.pairwise_distances`), in float64; neighbour tables lie on the host. Rows have no weights.
 
     Huh et al. take k = 10 and rows of unit length, that is ``MutualKNN(10, metric="cosine")``. One minus the index is
-    a metric: the mean of set differences |N(x) Δ N(y)| / 2k.
+    a metric: the mean of set differences ``|N(x) Δ N(y)| / 2k``.
 
     References
     ----------
