@@ -166,7 +166,7 @@ class LineDisplay:
         columns = shorten_names(_check_names(self.column_names, values.shape[1], "column_names"), _NAME_SHOWN)
         if ax is None:
             width = min(max(0.35 * len(columns), 4.0), 12.0)
-            _, ax = plt.subplots(figsize=(width + 1.0, 3.8), layout="constrained")
+            _, ax = plt.subplots(figsize=(width + 2.0, 3.8), layout="constrained")
         places = np.arange(len(columns))
         self.lines_ = [
             ax.errorbar(
@@ -180,6 +180,6 @@ class LineDisplay:
         ax.set_ylabel(self.label)
         if self.column_label:
             ax.set_xlabel(self.column_label)
-        ax.legend(fontsize="small", ncols=-(-len(rows) // 4))
+        ax.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
         self.ax_, self.figure_ = ax, ax.figure
         return self
