@@ -149,7 +149,7 @@ def test_imd_parameters():
     with pytest.raises(ValueError, match="minimum of 6 is required by IMD"):
         IMD().fit(X[:5], X[:5])
     for wrong in (0, 2.5, True):
-        with pytest.raises(ValueError, match="n_neighbors must be an integer of at least 1"):
+        with pytest.raises(ValueError, match="n_neighbors must be a positive integer"):
             IMD(n_neighbors=wrong).fit(X, X)
     with pytest.raises(ValueError, match="t must be a positive finite number"):
         UniformityDifference(t=-1.0).fit(X, X)
@@ -201,3 +201,28 @@ def _index_checks():
 @pytest.mark.parametrize("check", _index_checks())
 def test_index_checks(check):
     check()
+
+
+def _heat_trace_by_definition(X, k, times):
+    """Neighbours from exact squared distances of whole numbers, ties by row; eigenvalues of the Laplacian."""
+    n = len(X)
+    joined = np.zeros((n, n))
+    for i in range(n):
+        others = [j for j in range(n) if j != i]
+        others.sort(key=lambda j: (sum((int(a) - int(b)) ** 2 for a, b in zip(X[i], X[j], strict=True)), j))
+        joined[i, others[:k]] = 1.0
+    joined = np.maximum(joined, joined.T)
+    degrees = joined.sum(axis=1)
+    eigenvalues = np.linalg.eigvalsh(np.eye(n) - joined / np.sqrt(np.outer(degrees, degrees)))
+    return np.exp(-times[:, None] * eigenvalues).mean(axis=1)
+
+
+@pytest.mark.parametrize("k", [1, 3, 5])
+@pytest.mark.parametrize(("unit", "offset"), [(1.0, 0.0), (0.1, 0.0), (1.0, 1e6), (3e-20, 0.0)])
+def test_ties_of_imd_are_found_at_any_rounding(k, unit, offset):
+    rng = np.random.default_rng(4)
+    X, y = rng.integers(0, 4, (30, 3)), rng.integers(0, 5, (30, 2))
+    times = np.logspace(-1, 1, 256)
+    gap = np.abs(_heat_trace_by_definition(X, k, times) - _heat_trace_by_definition(y, k, times))
+    expected = -(np.exp(-2.0 * (times + 1.0 / times)) * gap).max()
+    assert IMD(k).similarity(X * unit + offset, y * unit + offset) == pytest.approx(expected, rel=1e-9)

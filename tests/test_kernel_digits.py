@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sklearn_cka import CKA, HSIC, DeconfoundedCKA, KernelAlignment, cka, hsic, pairwise_kernel
+from sklearn_cka import CKA, CKNNA, HSIC, DeconfoundedCKA, KernelAlignment, cka, hsic, pairwise_kernel
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_cka.ChanceLevelWarning")
 
@@ -176,3 +176,19 @@ def test_hsic_of_homogeneous_polynomial_kernels_follows_the_scale():
     X, y = related()
     index = HSIC("polynomial", kernel_params={"degree": 2, "coef0": 0})
     assert index.similarity(X * 1e30, y) == pytest.approx(index.similarity(X, y) * 1e120, rel=1e-10)
+
+
+@pytest.mark.parametrize(("offset", "dtype", "tolerance"), OFFSETS)
+def test_cosines_of_common_neighbours_far_from_the_origin(offset, dtype, tolerance):
+    X, y = related(12, offset=offset, dtype=dtype)
+    k, sides = 4, []
+    with localcontext() as context:
+        context.prec = 60
+        for Z in (X, y):
+            K = gram(Z, Decimal, lambda x, z: dot(x, z) / (dot(x, x) * dot(z, z)).sqrt())
+            near = [sorted((j for j in range(12) if j != i), key=lambda j: -K[i][j])[:k] for i in range(12)]
+            sides.append({(i, j): K[i][j] - sum(K[i]) / 12 for i in range(12) for j in near[i]})
+    K, L = ({pair: float(value) for pair, value in side.items()} for side in sides)
+    aligned = sum(K[pair] * L[pair] for pair in K.keys() & L.keys())
+    expected = aligned / dot(K.values(), K.values()) ** 0.5 / dot(L.values(), L.values()) ** 0.5
+    assert CKNNA(k, metric="cosine").similarity(X, y) == pytest.approx(expected, abs=tolerance)

@@ -96,6 +96,15 @@ class Rows:
         """Vectors whose inner products make the Gram matrix that goes with the metric."""
         return self.values
 
+    @property
+    def centered(self) -> Array:
+        """These vectors less their mean."""
+        return self.values
+
+    def along_mean(self) -> np.ndarray:
+        """Return the inner products of the mean of these vectors with them less the mean, from the host."""
+        return np.zeros(self.n_samples)
+
     def bounds(self, rows: slice) -> tuple[Array, Array]:
         """Return a lower and an upper bound of the distances from some rows to all, in any increasing unit."""
         raise NotImplementedError
@@ -126,12 +135,16 @@ class _EuclideanRows(Rows):
 
     def __init__(self, values: Array, centered: Array, is_constant: bool, tolerance: float = 0.0) -> None:
         super().__init__(values, is_constant, tolerance)
-        self.centered = centered
+        self._centered = centered
         self.squares = _linalg.row_squares(centered)
 
     @property
     def vectors(self) -> Array:
-        return self.centered
+        return self._centered
+
+    @property
+    def centered(self) -> Array:
+        return self._centered
 
     def bounds(self, rows: slice) -> tuple[Array, Array]:
         xp = _arrays.namespace(self.values)
@@ -178,6 +191,12 @@ class _UnitRows(_EuclideanRows):
     @property
     def vectors(self) -> Array:
         return self.values
+
+    def along_mean(self) -> np.ndarray:
+        # <m, c> = (|m + c|^2 - |m|^2 - |c|^2) / 2, where |m|^2 is the mean of |m + c|^2 less that of |c|^2.
+        lengths = 1.0 - _arrays.to_numpy(self.without).astype(np.float64)
+        squares = _arrays.to_numpy(self.squares)
+        return 0.5 * ((lengths - lengths.mean()) - (squares - squares.mean()))
 
     def bounds(self, rows: slice) -> tuple[Array, Array]:
         xp = _arrays.namespace(self.values)

@@ -166,11 +166,11 @@ class CKNNA(NeighborIndex):
             On the host.
         """
         table = neighbor_table(X, int(self.n_neighbors), self.metric)
-        vectors = table.rows.vectors
-        kernel = _entries(vectors, table.indices)
-        if not self.debiased:
-            means = vectors @ (_arrays.namespace(vectors).sum(vectors, axis=0) / table.n_samples)
-            kernel = kernel - _arrays.to_numpy(means)[:, None]
+        rows = table.rows
+        if self.debiased:
+            kernel = _entries(rows.vectors, table.indices)
+        else:  # less the mean of its row, an entry is the product with the other row less the mean row
+            kernel = _entries(rows.centered, table.indices) + rows.along_mean()[table.indices]
         return KernelTable(table.indices, table.set_ties, table.order_ties, table.rows, kernel)
 
     def compare(self, a: KernelTable, b: KernelTable) -> float:  # type: ignore[override]

@@ -12,14 +12,14 @@ data distributions", ICLR.
 from __future__ import annotations
 
 import math
-import numbers
 from dataclasses import dataclass
 
 import numpy as np
 
-from sklearn_cka import _arrays, _linalg
+from sklearn_cka import _arrays
 from sklearn_cka._arrays import Array
 from sklearn_cka.indexes._distance_index import NEGATED, DistanceIndex, negated
+from sklearn_cka.indexes._neighbor_tables import check_n_neighbors, neighbor_table
 from sklearn_cka.indexes._properties import IndexProperties
 
 __all__ = ["IMD"]
@@ -43,7 +43,7 @@ class IMD(DistanceIndex):
     ----------
     n_neighbors : int, default=5
         k of the neighbourhood graphs: rows are joined if one is among the k nearest of the other by Euclidean
-        distance, itself excluded, ties in favour of the row that comes first.
+        distance, itself excluded, ties (to rounding) in favour of the row that comes first.
 
     Attributes
     ----------
@@ -115,22 +115,16 @@ class IMD(DistanceIndex):
         embedding : HeatTrace
             In NumPy, wherever `X` is.
         """
-        xp = _arrays.namespace(X)
-        n, device = X.shape[0], _arrays.device(X)
-        centered = _linalg.center(X)
-        if centered.is_constant:
+        table = neighbor_table(X, int(self.n_neighbors), "euclidean")
+        if table.is_constant:
             return HeatTrace(np.full_like(_TIMES, math.nan))
-        D = _linalg.squared_distances(xp.astype(centered.values, xp.float64, copy=False))
-        D = _arrays.fill_diagonal(D, math.inf)
-        nearest = xp.argsort(D, axis=1, stable=True)[:, : self.n_neighbors]
-        # One comparison a neighbour, since scattering into a matrix is no part of the array API.
-        columns = xp.arange(n, device=device)[None, :]
-        joined = xp.zeros((n, n), dtype=xp.bool, device=device)
-        for k in range(self.n_neighbors):
-            joined = joined | (nearest[:, k : k + 1] == columns)
-        A = xp.astype(joined | xp.matrix_transpose(joined), xp.float64)
-        scale = 1.0 / xp.sqrt(xp.sum(A, axis=1))
-        eigenvalues = 1.0 - _arrays.to_numpy(xp.linalg.eigvalsh(A * scale[:, None] * scale[None, :]))
+        joined = np.zeros((table.n_samples, table.n_samples), dtype=bool)
+        np.put_along_axis(joined, table.indices, True, axis=1)
+        A = (joined | joined.T).astype(np.float64)
+        scale = 1.0 / np.sqrt(A.sum(axis=1))
+        xp = _arrays.namespace(X)
+        affinity = _arrays.like(A * scale[:, None] * scale[None, :], X)
+        eigenvalues = 1.0 - _arrays.to_numpy(xp.linalg.eigvalsh(affinity)).astype(np.float64)
         return HeatTrace(np.exp(-_TIMES[:, None] * eigenvalues[None, :]).mean(axis=1))
 
     def compare(self, a: HeatTrace, b: HeatTrace) -> float:
@@ -153,6 +147,4 @@ class IMD(DistanceIndex):
         return self.compare(a, b)
 
     def _check_params(self) -> None:
-        is_count = isinstance(self.n_neighbors, numbers.Integral) and not isinstance(self.n_neighbors, bool)
-        if not is_count or self.n_neighbors < 1:
-            raise ValueError(f"n_neighbors must be an integer of at least 1, got {self.n_neighbors!r}.")
+        check_n_neighbors(self.n_neighbors)
