@@ -280,6 +280,8 @@ def check_weights(sample_weight: Any, X: Array) -> Array:
         If the shape does not fit, a weight is negative or not finite, or all are zero.
     """
     n = X.shape[0]
+    if isinstance(sample_weight, (str, bytes)):
+        raise ValueError(f"sample_weight must hold one number for every row, got {sample_weight!r}.")
     if _arrays.is_foreign(sample_weight):
         sample_weight = _arrays.to_numpy(sample_weight)
     weights = check_array(

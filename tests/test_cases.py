@@ -25,7 +25,9 @@ from sklearn_cka import (
     DistanceCorrelation,
     KernelAlignment,
     Layers,
+    SimilarityWarning,
     UndefinedSimilarityWarning,
+    accumulate_layers,
     cka,
     compare_layers,
     distance_correlation,
@@ -1194,3 +1196,24 @@ def test_types_that_are_no_numbers_name_the_argument():
     torch = pytest.importorskip("torch")
     with pytest.raises(ValueError, match="Complex data not supported: y is an array of complex128"):
         cka(X, torch.tensor(Y * 1j))
+
+
+# 07: short last batches
+
+
+@pytest.mark.parametrize("rows", [65, 66, 67])
+def test_case_07_short_last_batches_are_left_out_alike_in_every_run(rows):
+    X = rng(0).standard_normal((rows, 10))
+    Y = np.c_[X[:, :5], rng(1).standard_normal((rows, 5))]
+    runs = []
+    for _ in range(2):
+        with pytest.warns(SimilarityWarning, match=rf"A batch of {rows - 64} row\(s\) was left out"):
+            accumulator = accumulate_layers([X], [Y], estimate="minibatch", batch_size=32)
+        runs.append(accumulator.table().values[0, 0])
+    assert runs[0] == runs[1] == pytest.approx(0.515200, abs=1e-6)
+
+
+def test_weights_that_are_no_numbers_are_named():
+    X, y = dependent()
+    with pytest.raises(ValueError, match=r"sample_weight.*'abc'"):
+        cka(X, y, sample_weight="abc")
