@@ -28,6 +28,7 @@ from sklearn_cka._arrays import Array
 # Rows of a Gram matrix that are looked at together, and rows of a block of a permuted matrix.
 _STRIP_ROWS = 256
 _GATHER_ROWS = 64
+_DOT_LENGTH = 8_192
 # A linear kernel is permuted as features if 2 p q is below this many rows times n.
 _GATHERS_PER_ROW = 40
 # Numbers in a stack of permuted features.
@@ -262,7 +263,9 @@ class PermutedGram:
             taken = np.take(self._B, order[rows], axis=0, out=row_buffer[:m], mode="clip")
             out = buffer[: doubled.size].reshape(doubled.shape)
             np.take(taken, order[rows.start :], axis=1, out=out, mode="clip")
-            total += float(np.vdot(doubled, out))
+            # In pieces for which BLAS wakes none of its threads: these would wait for each other at every block.
+            for piece in _linalg.blocks(doubled.size, _DOT_LENGTH):
+                total += float(np.dot(doubled.reshape(-1)[piece], buffer[piece]))
         return total
 
 
