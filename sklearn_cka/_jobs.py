@@ -27,7 +27,7 @@ def run(
     n_workers = min(effective_n_jobs(n_jobs), len(calls))
     if n_workers < 2:
         return list(_told((function(*arguments) for arguments in calls), done))
-    share = max(1, _threads.available() // n_workers)
+    share = max(1, _threads.cores() // n_workers)
     jobs = (delayed(_work)(function, arguments, share) for arguments in calls)
     with threadpool_limits(share):
         return list(_told(_parallel(n_jobs)(jobs), done))

@@ -1,7 +1,6 @@
 """Threads for what is done entry by entry to large NumPy matrices, where the linear algebra library has none.
 
-NumPy lets other threads run while it computes, so that blocks of rows go to as many threads as scikit-learn's compiled
-code would use. Whoever runs threads of its own limits those of each to its share, by :func:`limit`.
+NumPy lets other threads run while it computes, so that blocks of rows can go to several. Whoever runs threads of its own limits those of each to its share, by :func:`limit`.
 """
 
 from __future__ import annotations
@@ -30,10 +29,20 @@ def limit(n: int) -> Iterator[None]:
         _limit.reset(token)
 
 
-def available() -> int:
-    """Return how many threads the present thread may use."""
+def cores() -> int:
+    """Return how many threads may run at a time for the present thread, those of libraries among them."""
     chosen = _limit.get()
     return _sklearn.n_threads() if chosen is None else chosen
+
+
+def available() -> int:
+    """Return how many threads the present thread may use.
+
+    Half of what scikit-learn's code would: those of the linear algebra library keep cores busy for a while after every
+    product, so that on two cores one thread is faster than two.
+    """
+    chosen = _limit.get()
+    return max(1, _sklearn.n_threads() // 2) if chosen is None else chosen
 
 
 def map_blocks(work: Callable[[slice], Any], blocks: list[slice], matrix: _arrays.Array) -> list[Any]:
