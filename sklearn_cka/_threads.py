@@ -1,7 +1,7 @@
 """Threads for what is done entry by entry to large NumPy matrices, where the linear algebra library has none.
 
-NumPy lets other threads run while it computes, so that blocks of rows can go to several. Whoever runs threads of its own
-limits those of each to its share, by :func:`limit`.
+NumPy lets other threads run while it computes, so that blocks of rows can go to several. Whoever runs threads of
+its own limits those of each to its share, by :func:`limit`.
 """
 
 from __future__ import annotations
