@@ -297,8 +297,10 @@ def subtract_sums(K: Array, offsets: Array) -> Array:
 
 def row_blocks(X: Array) -> list[slice]:
     """Return slices of rows that stay in the cache for a NumPy matrix, all rows for one of another library."""
-    n = X.shape[0]
-    return list(blocks(n, max(1, _PASS // max(1, X.shape[1])) if _arrays.is_numpy(X) else n))
+    n, p = X.shape
+    if n * p <= _PASS or not _arrays.is_numpy(X):
+        return [slice(0, n)]
+    return list(blocks(n, max(1, _PASS // p)))
 
 
 def manhattan_distances(X: Array, Y: Array) -> Array:
