@@ -1217,3 +1217,13 @@ def test_weights_that_are_no_numbers_are_named():
     X, y = dependent()
     with pytest.raises(ValueError, match=r"sample_weight.*'abc'"):
         cka(X, y, sample_weight="abc")
+
+
+def test_weights_of_hsic_are_added_up_in_their_library(backend):
+    X, Y = (rng(seed).standard_normal((20, 3)) for seed in (0, 1))
+    weights = rng(2).integers(1, 3, 20).astype(float)
+    on = [backend.asarray(array) for array in (X, Y)]
+    expected = HSIC().fit(X, Y, sample_weight=weights).similarity_
+    assert HSIC().fit(*on, sample_weight=backend.asarray(weights)).similarity_ == pytest.approx(expected, rel=1e-12)
+    with pytest.raises(ValueError, match=r"sum must be greater than 1, got 0\.2"):
+        HSIC().fit(*on, sample_weight=backend.asarray(np.full(20, 0.01)))

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from sklearn_cka import _linalg
+from sklearn_cka import _arrays, _linalg
 from sklearn_cka._arrays import Array
 from sklearn_cka.indexes._gram import GramEmbedding
 from sklearn_cka.indexes._gram_index import CenteredGramIndex, KernelParamsMixin
@@ -132,10 +132,11 @@ class HSIC(PartialFitMixin, KernelParamsMixin, CenteredGramIndex):
 
     def _check_weighted(self, X: Array, y: Array, weights: Array) -> tuple[Array, Array, Array | None]:
         X, y, kept = super()._check_weighted(X, y, weights)
-        if kept is not None and float(kept.sum()) <= 1.0:
+        total = math.inf if kept is None else _arrays.total(kept)
+        if total <= 1.0:
             raise ValueError(
                 f"sample_weight counts repetitions of rows in HSIC, so that their sum must be greater than 1, got"
-                f" {float(kept.sum()):g}."
+                f" {total:g}."
             )
         return X, y, kept
 
