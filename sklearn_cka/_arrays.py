@@ -79,14 +79,23 @@ def is_torch(x: Array) -> bool:
 
 
 def free_memory(x: Array) -> float | None:
-    """Return the free bytes of the GPU on which `x` lies, None for the host and where it is not known."""
+    """Return the free bytes of the GPU on which `x` lies, None for the host and where it is not known.
+
+    What the library holds in reserve, to give to its next arrays, is free too.
+    """
     if array_api_compat.is_torch_array(x) and x.device.type == "cuda":
         import torch
 
-        return float(torch.cuda.mem_get_info(x.device)[0])
+        reserve = torch.cuda.memory_reserved(x.device) - torch.cuda.memory_allocated(x.device)
+        return float(torch.cuda.mem_get_info(x.device)[0] + reserve)
     if array_api_compat.is_cupy_array(x):
+        import cupy
+
         with x.device:
-            return float(namespace(x).cuda.runtime.memGetInfo()[0])
+            return float(cupy.cuda.runtime.memGetInfo()[0] + cupy.get_default_memory_pool().free_bytes())
+    if array_api_compat.is_jax_array(x):
+        state = next(iter(x.devices())).memory_stats()  # None on the host
+        return float(state["bytes_limit"] - state["bytes_in_use"]) if state and "bytes_limit" in state else None
     return None
 
 
@@ -162,10 +171,14 @@ def like(x: Array, reference: Array) -> Array:
     values = to_numpy(x)
     if is_numpy(reference):
         return values
-    if values.dtype == np.float64 and lacks_float64(reference):
-        values = values.astype(np.float32)
+    values = narrowed(values, reference)
     # A copy: torch refuses read-only NumPy memory, and the caller's array is never shared with a device.
     return xp.asarray(np.array(values), device=target)
+
+
+def narrowed(values: np.ndarray, reference: Array) -> np.ndarray:
+    """Return a NumPy array in float32 if it is in float64 and the device of `reference` has none."""
+    return values.astype(np.float32) if values.dtype == np.float64 and lacks_float64(reference) else values
 
 
 def to_numpy(x: Array) -> np.ndarray:

@@ -21,6 +21,8 @@ class KernelStrips:
         Canonical name or function of a kernel.
     bandwidth, bandwidth_rule, gamma, params
         As of :func:`~sklearn_cka.kernels.gram_matrix`. Above 5,000 rows the rules look at a subset of rows.
+    place : array, default=None
+        An array on the device to which the rows of a block are moved; None leaves them where they are.
 
     Attributes
     ----------
@@ -41,8 +43,10 @@ class KernelStrips:
         bandwidth_rule: str = "median",
         gamma: float | None = None,
         params: Mapping[str, Any] | None = None,
+        place: Array | None = None,
     ) -> None:
         self.n_samples = int(X.shape[0])
+        self._place = place
         self.bandwidth: float | None = None
         self.scale = 1.0
         self.is_constant = False
@@ -59,25 +63,39 @@ class KernelStrips:
             self._set_rate(bandwidth, bandwidth_rule)
 
     @property
+    def in_pieces(self) -> bool:
+        """Whether rows are moved to a device for every block."""
+        return self._place is not None
+
+    @property
+    def width(self) -> int:
+        """Number of columns of the rows."""
+        return 1 if self._X.ndim == 1 else int(self._X.shape[1])
+
+    @property
     def reference(self) -> Array:
         """An array of the library, the device and the precision of the blocks."""
         if self._is_centered:
-            return self._centered.values
+            return self._moved(self._centered.values[:1, :])
         xp = _arrays.namespace(self._X)
-        is_real = xp.isdtype(self._X.dtype, "real floating")
-        return self._X if is_real else xp.zeros((1,), dtype=xp.float64, device=_arrays.device(self._X))
+        if xp.isdtype(self._X.dtype, "real floating"):
+            return self._moved(self._X[:1, ...])
+        return self._moved(xp.zeros((1,), dtype=xp.float64, device=_arrays.device(self._X)))
+
+    def _moved(self, piece: Array) -> Array:
+        return piece if self._place is None else _arrays.like(piece, self._place)
 
     def block(self, rows: slice, columns: slice) -> Array:
         """Return the kernel values of some rows with others, shape (n_rows, n_columns)."""
         if self._kernel == "precomputed":
-            return self._X[rows, columns]
+            return self._moved(self._X[rows, columns])
         if self._kernel == "delta":
-            return kernels.equal_labels(self._X[rows], self._X[columns])
+            return self._moved(kernels.equal_labels(self._X[rows], self._X[columns]))
         if not self._is_centered:
             return self._evaluate(rows, columns)
         if self._kernel == "linear":
-            Z = self._centered.values
-            return Z[rows, :] @ _arrays.namespace(Z).matrix_transpose(Z[columns, :])
+            Z, W = self._both(self._centered.values, rows, columns)
+            return Z @ _arrays.namespace(Z).matrix_transpose(W)
         distances = self._distances(rows, columns)
         xp = _arrays.namespace(distances)
         if self._kernel == "distance":
@@ -87,19 +105,25 @@ class KernelStrips:
         return _radial.exponentials(distances, self._rate, -self._rate * self._typical)
 
     def _evaluate(self, rows: slice, columns: slice) -> Array:
-        K = kernels.evaluate(self._kernel, self._X[rows, :], self._X[columns, :], self._gamma, self._params)
+        K = kernels.evaluate(self._kernel, *self._both(self._X, rows, columns), self._gamma, self._params)
         if not _validation.is_finite(K):
             raise ValueError(f"The Gram matrix of kernel {self._kernel!r} contains NaN or infinity.")
         return _validation.check_gram(K, f"The Gram matrix of kernel {self._kernel!r}") if rows == columns else K
 
     def _distances(self, rows: slice, columns: slice) -> Array:
         """Return squared Euclidean distances, or sums of absolute differences for the Laplacian kernel."""
-        Z = self._centered.values
+        Z, W = self._both(self._centered.values, rows, columns)
         if self._kernel == "laplacian":
-            return _linalg.manhattan_distances(Z[rows, :], Z[columns, :])
+            return _linalg.manhattan_distances(Z, W)
+        source, other = self._both(self._rows, rows, columns)
         if rows == columns:
-            return _linalg.squared_distances(Z[rows, :], self._rows[rows, :])
-        return _linalg.cross_squared_distances(Z[rows, :], Z[columns, :], self._rows[rows, :], self._rows[columns, :])
+            return _linalg.squared_distances(Z, source)
+        return _linalg.cross_squared_distances(Z, W, source, other)
+
+    def _both(self, X: Array, rows: slice, columns: slice) -> tuple[Array, Array]:
+        """Return two sets of rows, once where they are the same."""
+        left = self._moved(X[rows, :])
+        return left, left if rows == columns else self._moved(X[columns, :])
 
     def _set_rate(self, bandwidth: float, rule: str) -> None:
         """Find sigma, and the constant near which the values lie."""

@@ -46,8 +46,11 @@ def can_tile(index: Any) -> bool:
     return isinstance(index, GramIndex) and index.can_tile and not index.is_linear
 
 
-def embed(index: GramIndex, side: int, X: Array) -> TiledGram:
-    """Return what stands for the Gram matrix of one layer on the first (0) or the second side (1)."""
+def embed(index: GramIndex, side: int, X: Array, place: Array | None = None) -> TiledGram:
+    """Return what stands for the Gram matrix of one layer on the first (0) or the second side (1).
+
+    With a `place`, an array on a device, the rows of a block are moved there when the block is computed.
+    """
     spec = index._specs()[side]
     strips = KernelStrips(
         X,
@@ -56,6 +59,7 @@ def embed(index: GramIndex, side: int, X: Array) -> TiledGram:
         bandwidth_rule=spec.bandwidth_rule,
         gamma=spec.gamma,
         params=spec.params,
+        place=place,
     )
     return TiledGram(strips, debiased=index._is_debiased)
 
@@ -65,21 +69,24 @@ def kernel_products(a: list[TiledGram], b: list[TiledGram] | None, progress: Any
     layers = a if b is None else a + b
     n = layers[0].n_samples
     reference = min((layer.strips.reference for layer in layers), key=_arrays.eps)
+    in_pieces = layers[0].strips.in_pieces
     height = _tiles.strip_rows(n, 2 * len(layers), reference)
+    if in_pieces:
+        widest = max(layer.strips.width for layer in layers)
+        height = _tiles.piece_rows(n, 2 * len(layers) + 4, widest, reference, reference)
+    blocks = list(_tiles.upper_triangle(n, height, square=in_pieces))
     for layer in layers:
-        _measure(layer, list(_linalg.blocks(n, height)))
+        _measure(layer, blocks)
         progress.update(n / len(layers))
     xp = _arrays.namespace(reference)
     sums = _tiles.Sums(reference, len(a), None if b is None else len(b))
     largest = [0.0] * len(layers)
-    for rows in _linalg.blocks(n, height):
-        for columns, factor in ((rows, 1.0), (slice(rows.stop, n), 2.0)):
-            if columns.start >= columns.stop:
-                continue
-            blocks = _tiles.common_precision([layer.centered_block(rows, columns) for layer in layers])
-            largest = [max(size, _linalg.largest_size(K)) for size, K in zip(largest, blocks, strict=True)]
-            sums.add(xp.stack([xp.reshape(K, (-1,)) for K in blocks]), factor)
-        progress.update(rows.stop - rows.start)
+    for rows, columns, factor in blocks:
+        matrices = _tiles.common_precision([layer.centered_block(rows, columns) for layer in layers])
+        largest = [max(size, _linalg.largest_size(K)) for size, K in zip(largest, matrices, strict=True)]
+        sums.add(xp.stack([xp.reshape(K, (-1,)) for K in matrices]), factor)
+        if columns.stop == n:
+            progress.update(rows.stop - rows.start)
     pairs, own = sums.to_host()
     is_nothing = [size <= layer.rounding for size, layer in zip(largest, layers, strict=True)]
     own[is_nothing] = 0.0
@@ -90,27 +97,30 @@ def kernel_products(a: list[TiledGram], b: list[TiledGram] | None, progress: Any
     return pairs
 
 
-def _measure(layer: TiledGram, blocks: list[slice]) -> None:
+def _measure(layer: TiledGram, blocks: list[tuple[slice, slice, float]]) -> None:
     """Find the row means, the diagonal and the size of the values of a layer from the upper triangle of its blocks."""
     n = layer.n_samples
     xp = _arrays.namespace(layer.strips.reference)
     sums = xp.zeros((n,), dtype=xp.float64, device=_arrays.device(layer.strips.reference))
     finished: list[Array] = []
     diagonals: list[Array] = []
+    added: list[Array] = []
     largest = 0.0
-    for rows in blocks:
-        square = layer.strips.block(rows, rows)
-        diagonals.append(xp.astype(_arrays.diagonal(square), xp.float64))
-        added = [xp.sum(square, axis=1, dtype=xp.float64)]
-        largest = max(largest, _linalg.largest_size(square))
-        if rows.stop < n:
-            rest = layer.strips.block(rows, slice(rows.stop, n))
-            largest = max(largest, _linalg.largest_size(rest))
-            added = [added[0] + xp.sum(rest, axis=1, dtype=xp.float64), xp.sum(rest, axis=0, dtype=xp.float64)]
-        sums = sums + xp.concat(added)
-        height = rows.stop - rows.start
-        finished.append(sums[:height])
-        sums = sums[height:]
+    for rows, columns, _ in blocks:
+        block = layer.strips.block(rows, columns)
+        largest = max(largest, _linalg.largest_size(block))
+        of_rows = xp.sum(block, axis=1, dtype=xp.float64)
+        if columns is rows:
+            diagonals.append(xp.astype(_arrays.diagonal(block), xp.float64))
+            added = [of_rows]
+        else:
+            added[0] = added[0] + of_rows
+            added.append(xp.sum(block, axis=0, dtype=xp.float64))
+        if columns.stop == n:
+            sums = sums + xp.concat(added)
+            height = rows.stop - rows.start
+            finished.append(sums[:height])
+            sums = sums[height:]
     row_sums, diagonal = xp.concat(finished), xp.concat(diagonals)
     exponent = math.frexp(largest)[1] if largest > 0.0 else 0
     layer.step = _linalg.power_of_two(-exponent)

@@ -38,6 +38,8 @@ class Plan:
         Estimated multiply-add operations of every way that was open; NaN for ``"embed"``, whose cost is the index's.
     memory : dict of str to int
         Estimated bytes that every way takes at most, besides the layers given.
+    in_pieces : bool
+        Whether NumPy layers that do not fit on a device stayed in host memory, and pieces of them were moved there.
     seconds : float
         What the table took, measured; NaN before.
     """
@@ -46,6 +48,7 @@ class Plan:
     operations: dict[str, float]
     memory: dict[str, int]
     seconds: float = math.nan
+    in_pieces: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,8 +62,11 @@ class Sizes:
     embedded: Sequence[int]
 
 
-def choose(index: BaseIndex, sizes: Sizes, asked: str | None, free: float | None) -> Plan:
+def choose(index: BaseIndex, sizes: Sizes, asked: str | None, free: float | None, on_host: float | None = None) -> Plan:
     """Return the plan asked for, or the one of fewest operations among those that are open to the index and fit.
+
+    `on_host` is what is free in host memory where the layers lie there and the table is computed on a device of
+    `free` bytes: if no plan fits on the device, the layers stay where they are and pieces of them are moved.
 
     Raises
     ------
@@ -78,9 +84,16 @@ def choose(index: BaseIndex, sizes: Sizes, asked: str | None, free: float | None
             )
     wanted = list(operations) if asked is None else [asked]
     fitting = [name for name in wanted if free is None or memory[name] <= _SHARE * free]
+    in_pieces = not fitting and free is not None and on_host is not None
+    if in_pieces and free is not None and on_host is not None:
+        pieces = _tiles.piece_bytes(sizes.n, list(sizes.embedded), sizes.itemsize)
+        held = sizes.n * sum(sizes.embedded) * sizes.itemsize
+        fitting = [name for name in wanted if pieces.get(name, math.inf) <= _SHARE * free and held <= _SHARE * on_host]
+        memory |= {name: pieces[name] for name in fitting}
     if not fitting:
         raise MemoryError(_refusal(index, sizes, min(wanted, key=memory.__getitem__), memory, free or 0.0))
-    return Plan(min(fitting, key=operations.__getitem__), operations, memory)
+    best = min(fitting, key=operations.__getitem__)
+    return Plan(best, operations, memory, in_pieces=in_pieces)
 
 
 def _refusal(index: BaseIndex, sizes: Sizes, name: str, memory: dict[str, int], free: float) -> str:

@@ -1,11 +1,14 @@
 """The products that fill a table: inner products of many Gram matrices at the speed of a matrix product.
 
 Rows of the table are `a`, columns are `b` (None: `a` again, and only half is computed). The sums over chunks are
-taken in float64, whatever the precision of the products.
+taken in float64, whatever the precision of the products. With a `place`, an array on a device that is too small for
+the layers, these stay in host memory, and pieces of them are moved for every product.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -25,6 +28,8 @@ _FREE_SHARE = 0.25
 _GROUP_COLUMNS = 1_024
 # Up to this many rows a whole Gram matrix is one strip.
 _WHOLE_GRAM_ROWS = 1_024
+# Rows of a piece below which moving it would take far longer than its product.
+_LEAST_PIECE_ROWS = 64
 
 
 class Sums:
@@ -60,7 +65,20 @@ class Sums:
         return pairs, own
 
 
-def gram_products(a: list[GramEmbedding], b: list[GramEmbedding] | None, progress: Any) -> np.ndarray:
+def upper_triangle(n: int, height: int, *, square: bool) -> Iterator[tuple[slice, slice, float]]:
+    """Yield rows and columns of the blocks of the upper triangle of a matrix, and how often they are in the whole.
+
+    Each diagonal block is followed by what is right of it, in one piece or (`square`) in several.
+    """
+    for rows in _linalg.blocks(n, height):
+        yield rows, rows, 1.0
+        for start in range(rows.stop, n, height if square else n):
+            yield rows, slice(start, min(n, start + height) if square else n), 2.0
+
+
+def gram_products(
+    a: list[GramEmbedding], b: list[GramEmbedding] | None, progress: Any, place: Array | None = None
+) -> np.ndarray:
     """Return all inner products <a_i, b_j> from strips of Gram matrices of features.
 
     A strip of rows of every layer's Gram matrix, upper triangle only, is stacked as one row a layer; the product of
@@ -69,23 +87,25 @@ def gram_products(a: list[GramEmbedding], b: list[GramEmbedding] | None, progres
     """
     layers = a if b is None else a + b
     features = common_precision([layer.features for layer in layers])
-    xp = _arrays.namespace(features[0])
+    reference = features[0] if place is None else place
+    xp = _arrays.namespace(reference)
     n = features[0].shape[0]
-    sums = Sums(features[0], len(a), None if b is None else len(b))
+    sums = Sums(reference, len(a), None if b is None else len(b))
     diagonals: list[Array] = []
-    for rows in _linalg.blocks(n, strip_rows(n, len(layers), features[0])):
-        for columns, factor in ((rows, 1.0), (slice(rows.stop, n), 2.0)):
-            if columns.start >= columns.stop:
-                continue
-            stack = _gram_strips(xp, features, rows, columns)
-            if columns is rows:
-                diagonals.append(xp.astype(xp.linalg.diagonal(stack), xp.float64))
-                if layers[0].debiased:
-                    stack = _without_diagonal(xp, stack)
-            sums.add(xp.reshape(stack, (len(layers), -1)), factor)
-        progress.update(rows.stop - rows.start)
+    height = strip_rows(n, len(layers), features[0])
+    if place is not None:
+        height = piece_rows(n, 2 * len(layers), max(int(Z.shape[1]) for Z in features), features[0], place)
+    for rows, columns, factor in upper_triangle(n, height, square=place is not None):
+        stack = _gram_strips(xp, features, rows, columns, reference)
+        if columns is rows:
+            diagonals.append(xp.astype(xp.linalg.diagonal(stack), xp.float64))
+            if layers[0].debiased:
+                stack = _without_diagonal(xp, stack)
+        sums.add(xp.reshape(stack, (len(layers), -1)), factor)
+        if columns.stop == n:
+            progress.update(rows.stop - rows.start)
     for layer, squares in zip(layers, _layers_of(xp.concat(diagonals, axis=1)), strict=True):
-        layer.remember_squares(squares)
+        layer.remember_squares(_arrays.like(squares, layer.features))
     pairs, own = sums.to_host()
     if layers[0].debiased:
         _subtract_means(layers, len(a), b is None, pairs, own, 2.0)
@@ -104,15 +124,21 @@ def _layers_of(stack: Array) -> list[Array]:
     return [stack[i, :] for i in range(stack.shape[0])]
 
 
-def _gram_strips(xp: Any, features: list[Array], rows: slice, columns: slice) -> Array:
-    """Return ``Z[rows] @ Z[columns].T`` of every layer, shape (n_layers, n_rows, n_columns)."""
-    if _arrays.is_numpy(features[0]) or _arrays.is_torch(features[0]):  # products written where they are stacked
+def _gram_strips(xp: Any, features: list[Array], rows: slice, columns: slice, reference: Array) -> Array:
+    """Return ``Z[rows] @ Z[columns].T`` of every layer, shape (n_layers, n_rows, n_columns), where the reference is."""
+    can_write = _arrays.is_numpy(reference) or _arrays.is_torch(reference)
+    if can_write and _arrays.same_place(features[0], reference):  # products written where they are stacked
         shape = (len(features), rows.stop - rows.start, columns.stop - columns.start)
-        stack = xp.empty(shape, dtype=features[0].dtype, device=_arrays.device(features[0]))
+        stack = xp.empty(shape, dtype=features[0].dtype, device=_arrays.device(reference))
         for i, Z in enumerate(features):
             xp.matmul(Z[rows, :], Z[columns, :].T, out=stack[i])
         return stack
-    return xp.stack([Z[rows, :] @ xp.matrix_transpose(Z[columns, :]) for Z in features])
+    products = []
+    for Z in features:
+        left = _arrays.like(Z[rows, :], reference)
+        right = left if columns is rows else _arrays.like(Z[columns, :], reference)
+        products.append(left @ xp.matrix_transpose(right))
+    return xp.stack(products)
 
 
 def _without_diagonal(xp: Any, stack: Array) -> Array:
@@ -125,7 +151,9 @@ def _without_diagonal(xp: Any, stack: Array) -> Array:
     return stack * mask[None, :, :]
 
 
-def feature_products(a: list[GramEmbedding], b: list[GramEmbedding] | None, progress: Any) -> np.ndarray:
+def feature_products(
+    a: list[GramEmbedding], b: list[GramEmbedding] | None, progress: Any, place: Array | None = None
+) -> np.ndarray:
     """Return all inner products <a_i, b_j> as ``||X_i' Y_j||_F^2``, of features as many at a time as fill a product.
 
     Also leaves <a_i, a_i> and <b_j, b_j> with the embeddings.
@@ -138,7 +166,7 @@ def feature_products(a: list[GramEmbedding], b: list[GramEmbedding] | None, prog
     split = len(a)
     widths = [int(Z.shape[1]) for Z in features]
     groups_a, groups_b = _groups(widths[:split], 0), _groups(widths[split:], split)
-    sums = _BlockSums(features)
+    sums = _BlockSums(features, place)
     for position, left in enumerate(groups_a):
         Z = sums.stack(left)
         for right in groups_a[position:] if b is None else groups_b:
@@ -179,21 +207,41 @@ class _BlockSums:
     As in :class:`Sums`, they are brought to the host once.
     """
 
-    def __init__(self, features: list[Array]) -> None:
-        self.xp = _arrays.namespace(features[0])
+    def __init__(self, features: list[Array], place: Array | None = None) -> None:
+        self.place = place
+        self.xp = _arrays.namespace(features[0] if place is None else place)
         self.features = features
         self.parts: list[tuple[slice, slice, Array]] = []
 
     def stack(self, group: slice) -> Array:
-        """Return the features of a group of layers side by side."""
+        """Return the features of a group of layers side by side, where they lie."""
         if group.stop - group.start == 1:
             return self.features[group.start]
-        return self.xp.concat(self.features[group], axis=1)
+        return _arrays.namespace(self.features[0]).concat(self.features[group], axis=1)
 
     def add(self, left: Array, right: Array, rows: slice, columns: slice) -> None:
         """Keep the squared norms of the blocks of the product of two groups."""
-        product = self.xp.matrix_transpose(left) @ right
+        product = self._product(left, right)
         self.parts.append((rows, columns, self._block_squares(product, rows, columns)))
+
+    def _product(self, left: Array, right: Array) -> Array:
+        if self.place is None:
+            return self.xp.matrix_transpose(left) @ right
+        parts = (
+            self.xp.matrix_transpose(_arrays.like(left[rows, :], self.place)) @ _arrays.like(right[rows, :], self.place)
+            for rows in _linalg.blocks(int(left.shape[0]), self._piece_rows(left, right))
+        )
+        total = next(parts)
+        for part in parts:
+            total += part
+        return total
+
+    def _piece_rows(self, left: Array, right: Array) -> int:
+        """Return how many rows of two groups fit beside their product, its squares and one more product."""
+        size = _itemsize(left)
+        p, q = int(left.shape[1]), int(right.shape[1])
+        room = _budget(_arrays.free_memory(self.place), size) - p * q * (2 + 8 // size)
+        return max(1, room // (p + q))
 
     def _block_squares(self, product: Array, rows: slice, columns: slice) -> Array:
         xp = self.xp
@@ -282,8 +330,19 @@ def _budget(free: float | None, itemsize: int) -> int:
 
 def strip_rows(n: int, n_layers: int, array: Array) -> int:
     """Return the number of rows of a strip, all layers of which fit in the working memory (but at least one row)."""
-    itemsize = 8 if _arrays.dtype_name(array) == "float64" else 4
-    return _strip_rows(n, n_layers, _budget(_arrays.free_memory(array), itemsize))
+    return _strip_rows(n, n_layers, _budget(_arrays.free_memory(array), _itemsize(array)))
+
+
+def _itemsize(array: Array) -> int:
+    return 8 if _arrays.dtype_name(array) == "float64" else 4
+
+
+def piece_rows(n: int, n_matrices: int, widest: int, array: Array, place: Array) -> int:
+    """Return the height of square blocks of all matrices that fit with the rows of one layer that make them."""
+    budget = _budget(_arrays.free_memory(place), _itemsize(array))
+    # n_matrices * height^2 + 2 * widest * height = budget
+    height = (math.sqrt(widest**2 + n_matrices * budget) - widest) / n_matrices
+    return max(1, min(n, int(height)))
 
 
 def _strip_rows(n: int, n_layers: int, budget: int) -> int:
@@ -294,6 +353,16 @@ def _strip_rows(n: int, n_layers: int, budget: int) -> int:
 def buffer_bytes(n: int, n_layers: int, itemsize: int) -> int:
     """Return the bytes of the strips of all layers, and of their products in float64."""
     return n_layers * n * _strip_rows(n, n_layers, _budget(None, itemsize)) * itemsize + n_layers**2 * 8
+
+
+def piece_bytes(n: int, widths: list[int], itemsize: int) -> dict[str, int]:
+    """Return the bytes that the smallest sensible pieces take on a device, by plan."""
+    n_layers, widest = len(widths), max(widths)
+    height, columns = min(n, _LEAST_PIECE_ROWS), max(widest, min(_GROUP_COLUMNS, sum(widths)))
+    blocks = {"gram": 2 * n_layers, "tiles": 2 * n_layers + 4}
+    taken = {name: (2 * height * widest + count * height**2) * itemsize for name, count in blocks.items()}
+    taken["feature"] = (2 * height * columns + 2 * columns**2) * itemsize + 8 * columns**2
+    return {name: count + 8 * n_layers**2 for name, count in taken.items()}
 
 
 def group_bytes(n: int, widest: int, itemsize: int) -> int:

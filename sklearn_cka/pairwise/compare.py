@@ -72,9 +72,10 @@ def compare_layers(
         How to compute the table; None is the way of fewest operations that fits into memory. ``table.plan`` tells
         what was chosen, and the cost: operations and memory of every way, as estimated, and the seconds taken.
     backend : str, default=None
-        Array library to which NumPy layers are moved, once each, a name of :func:`~sklearn_cka.backend_names`; None
-        is that of a surrounding :func:`~sklearn_cka.array_backend`, else NumPy. Layers of other libraries are
-        computed where they lie.
+        Array library to which NumPy layers are moved, a name of :func:`~sklearn_cka.backend_names`; None is that of a
+        surrounding :func:`~sklearn_cka.array_backend`, else NumPy. Each layer is moved once; where the device is too
+        small for all of them, the plans "gram", "feature" and "tiles" move pieces (``table.plan.in_pieces``). Layers
+        of other libraries are computed where they lie.
     device : str or object, default=None
         Device of the backend, such as ``"cuda"``.
     precision : {"tf32", "bf16"}, default=None
@@ -158,13 +159,15 @@ def compare_layers(
     first = next(iter(a.values()))
     reference = first[:1, :] if target is None else target.move(first[:1, :])
     jobs = _embedding_jobs(index, a, b, one_sided)
-    chosen = _plans.choose(index, _sizes(a, b, one_sided, jobs, reference), plan, _free_memory(reference))
+    chosen = _choose(index, _sizes(a, b, one_sided, jobs, reference), plan, jobs, reference)
+    place = reference if chosen.in_pieces else None
     start = time.perf_counter()
     with _backends.product_precision(reference, precision):
         embedded = _embed(index, jobs, chosen, target, reference, n_jobs, verbose)
         rows = embedded[: len(a)]
         columns = None if one_sided else embedded[len(a) :] or rows
-        values = _fill(index, chosen, rows, columns, n_jobs, verbose, is_sketch=maps is not None and maps.is_sketch)
+        is_sketch = maps is not None and maps.is_sketch
+        values = _fill(index, chosen, rows, columns, n_jobs, verbose, is_sketch=is_sketch, place=place)
         chance = _judge(index, rows, columns, values, names_a, names_b)
     chosen = replace(chosen, seconds=time.perf_counter() - start)
     if output == "distance":
@@ -249,10 +252,13 @@ def _sizes(a: Layers, b: Layers | None, one_sided: bool, jobs: list[_Job], refer
     return _plans.Sizes(a.n_rows, _widths(a), widths_b, itemsize, list(distinct.values()))
 
 
-def _free_memory(reference: Any) -> float | None:
-    """Return the bytes that are free where the table is computed, None where that is not known."""
-    on_device = _arrays.free_memory(reference)
-    return _memory.available_memory() if on_device is None else on_device
+def _choose(index: BaseIndex, sizes: _plans.Sizes, plan: str | None, jobs: list[_Job], reference: Any) -> _plans.Plan:
+    """Return the plan of a table by what is free where it is computed, where that is known."""
+    on_device, on_host = _arrays.free_memory(reference), _memory.available_memory()
+    if on_device is None:
+        return _plans.choose(index, sizes, plan, on_host)
+    can_stay = all(_arrays.is_numpy(job.array) for job in jobs)
+    return _plans.choose(index, sizes, plan, on_device, on_host if can_stay else None)
 
 
 def _embed(
@@ -268,20 +274,23 @@ def _embed(
     # The same array under several names, or on both sides, is embedded once.
     distinct = {job.key: job for job in jobs}
 
-    calls = ((index, plan.name, job, target, reference) for job in distinct.values())
+    calls = ((index, plan, job, target, reference) for job in distinct.values())
     with _progress(len(distinct), "embedding layers", verbose) as progress:
         results = _jobs.run(_embed_one, calls, n_jobs, progress.update)
     made = dict(zip(distinct, results, strict=True))
     return [made[job.key] for job in jobs]
 
 
-def _embed_one(index: Any, plan: str, job: _Job, target: _backends.Target | None, reference: Any) -> Any:
-    """Check one layer, bring it to where the reference lies, and embed it."""
+def _embed_one(index: Any, plan: _plans.Plan, job: _Job, target: _backends.Target | None, reference: Any) -> Any:
+    """Check one layer, bring it to where the reference lies unless that is done in pieces, and embed it."""
     checked = (index._check_X, index._check_y)[job.side](job.array, job.label)
-    moved = _arrays.like(checked if target is None else target.move(checked), reference)
-    if plan == "tiles":
-        return _kernel_tiles.embed(index, job.side, moved)
-    return (index.embed, index.embed_y)[job.side](moved)
+    if plan.in_pieces:
+        layer = _arrays.narrowed(checked, reference)
+    else:
+        layer = _arrays.like(checked if target is None else target.move(checked), reference)
+    if plan.name == "tiles":
+        return _kernel_tiles.embed(index, job.side, layer, reference if plan.in_pieces else None)
+    return (index.embed, index.embed_y)[job.side](layer)
 
 
 def _fill(
@@ -293,10 +302,11 @@ def _fill(
     verbose: int,
     *,
     is_sketch: bool,
+    place: Any = None,
 ) -> np.ndarray:
-    """Return the similarities of all pairs."""
+    """Return the similarities of all pairs; `place` is an array on the device to which pieces of layers are moved."""
     if isinstance(index, GramIndex):
-        products = _products(plan.name, rows, columns, verbose)
+        products = _products(plan.name, rows, columns, verbose, place)
         form = "feature" if plan.name == "feature" else "gram"
         if is_sketch:
             products = _feature_maps.correct_self_terms(products, rows, columns, form)
@@ -325,15 +335,15 @@ def _fill(
     return values
 
 
-def _products(plan: str, rows: list[Any], columns: list[Any] | None, verbose: int) -> np.ndarray:
+def _products(plan: str, rows: list[Any], columns: list[Any] | None, verbose: int, place: Any) -> np.ndarray:
     """Return the inner products of all pairs of Gram matrices."""
     n = rows[0].n_samples
     total = {"gram": n, "feature": len(rows), "matrix": n**2, "tiles": 2 * n}[plan]
     with _progress(total, "comparing layers", verbose) as progress:
         if plan == "gram":
-            return _tiles.gram_products(rows, columns, progress)
+            return _tiles.gram_products(rows, columns, progress, place)
         if plan == "feature":
-            return _tiles.feature_products(rows, columns, progress)
+            return _tiles.feature_products(rows, columns, progress, place)
         if plan == "matrix":
             return _tiles.matrix_products(rows, columns, progress)
         return _kernel_tiles.kernel_products(rows, columns, progress)
