@@ -144,6 +144,46 @@ def test_products_are_full_float32_whatever_torch_is_set_to():
     np.testing.assert_allclose(low, exact, atol=2e-2)
 
 
+def numbers_read(layers, **options):
+    """Return how often a table reads a number out of a tensor, for which the host waits for the device."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Reads(TorchDispatchMode):
+        count = 0
+
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            self.count += "_local_scalar_dense" in str(function)
+            return function(*args, **(kwargs or {}))
+
+    with Reads() as reads:
+        compare_layers(layers, verbose=0, **options)
+    return reads.count
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"plan": "gram"},
+        {"plan": "gram", "debiased": True},
+        {"plan": "feature"},
+        {"plan": "feature", "debiased": True},
+        {"kernel": "rbf"},
+        {"kernel": "rbf", "plan": "tiles"},
+        {"index": "hsic"},
+        {"index": "angular_cka"},
+        {"index": "kernel_alignment"},
+        {"index": "distance_correlation"},
+    ],
+    ids=str,
+)
+def test_the_host_waits_for_the_device_by_the_layer_not_by_the_pair(options):
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    layers = {str(i): torch.asarray(rng.standard_normal((20, 3))) for i in range(8)}
+    four = dict(list(layers.items())[:4])
+    assert numbers_read(layers, **options) == 2 * numbers_read(four, **options) > 0
+
+
 def test_a_lower_precision_is_set_within_and_restored():
     torch = pytest.importorskip("torch")
     before = torch.get_float32_matmul_precision()

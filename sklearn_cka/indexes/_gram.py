@@ -236,6 +236,18 @@ class GramEmbedding:
             return _linalg.sum_of_squares(self.features)
         return float(_arrays.namespace(self.diagonal).sum(self.diagonal))
 
+    @cached_property
+    def split_sum(self) -> tuple[float, float]:
+        """Sum of the diagonal entries and that of all others (unweighted, not centred)."""
+        if self.features is not None:
+            xp = _arrays.namespace(self.features)
+            trace = float(xp.sum(self.squares))
+            column_sums = xp.sum(self.features, axis=0, dtype=xp.float64)
+            return trace, float(xp.vecdot(column_sums, column_sums)) - trace
+        xp = _arrays.namespace(self.gram)
+        trace = float(xp.sum(_arrays.diagonal(self.gram), dtype=xp.float64))
+        return trace, float(xp.sum(self.gram, dtype=xp.float64)) - trace
+
     def moments(self, form: str) -> tuple[float, float, float]:
         """Return trace, squared norm and sum of squared diagonal entries of the centred matrix (unweighted)."""
         norm = self.self_inner(form)

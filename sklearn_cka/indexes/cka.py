@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from sklearn_cka import _arrays, _linalg
+from sklearn_cka import _linalg
 from sklearn_cka._arrays import Array
 from sklearn_cka.indexes._differentiable import cka_tensor
 from sklearn_cka.indexes._gram import GramEmbedding
@@ -250,24 +250,12 @@ class KernelAlignment(KernelParamsMixin, GramIndex):
             return math.nan
         n = a.n_samples
         form = self._form(a, b)
-        (trace_a, rest_a), (trace_b, rest_b) = _split_sum(a), _split_sum(b)
+        (trace_a, rest_a), (trace_b, rest_b) = a.split_sum, b.split_sum
         inner = trace_a * trace_b / n + rest_a * rest_b / (n * (n - 1))
         return self.normalize(inner, a.self_inner(form), b.self_inner(form), a, b)
 
     def _undefined(self, a: GramEmbedding, b: GramEmbedding) -> str:
         return "the Gram matrix of at least one side is zero"
-
-
-def _split_sum(embedding: GramEmbedding) -> tuple[float, float]:
-    """Return the sum of the diagonal entries and that of all others."""
-    if embedding.features is not None:
-        xp = _arrays.namespace(embedding.features)
-        trace = float(xp.sum(embedding.squares))
-        column_sums = xp.sum(embedding.features, axis=0, dtype=xp.float64)
-        return trace, float(xp.vecdot(column_sums, column_sums)) - trace
-    xp = _arrays.namespace(embedding.gram)
-    trace = float(xp.sum(_arrays.diagonal(embedding.gram), dtype=xp.float64))
-    return trace, float(xp.sum(embedding.gram, dtype=xp.float64)) - trace
 
 
 def cka(
